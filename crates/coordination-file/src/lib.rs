@@ -1,0 +1,1 @@
+//! Coordination of the processes of one host through a directory.

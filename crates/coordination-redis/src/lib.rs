@@ -1,0 +1,1 @@
+//! Coordination of several hosts through Redis.

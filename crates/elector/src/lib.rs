@@ -1,0 +1,1 @@
+//! Leader election: a pure core, the futures that drive it, and the gate.

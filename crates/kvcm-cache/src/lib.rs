@@ -1,0 +1,1 @@
+//! The cache manager: write sessions, placement and quota over index, storage and journal.

@@ -1,0 +1,1 @@
+//! Client of a kvcm cluster: leader discovery, retries, the public Rust API.

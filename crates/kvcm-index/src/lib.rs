@@ -1,0 +1,1 @@
+//! The block index: a synchronous data structure without input or output.

@@ -1,0 +1,1 @@
+//! A fenced, append-only record store.

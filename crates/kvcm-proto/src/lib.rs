@@ -1,0 +1,1 @@
+//! The protocol: messages, services and their JSON mapping, generated from proto/.

@@ -1,0 +1,1 @@
+//! Connecting to Redis: credentials, scripts, error classes.

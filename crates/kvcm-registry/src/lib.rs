@@ -1,0 +1,1 @@
+//! Storages, instance groups, instances: a state machine over a journal.

@@ -1,0 +1,1 @@
+//! The kvcm server: configuration, services, composition.

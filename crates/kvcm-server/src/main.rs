@@ -1,0 +1,2 @@
+//! The `kvcm-server` binary.
+fn main() {}

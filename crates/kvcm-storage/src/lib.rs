@@ -1,0 +1,1 @@
+//! Data storage backends: naming, availability, deletion.
