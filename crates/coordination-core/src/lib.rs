@@ -8,8 +8,11 @@ mod backend;
 mod error;
 mod hint;
 mod lock;
+mod lock_state;
 mod node_id;
 mod owner;
+mod stored_value;
+pub mod validate;
 mod value;
 
 pub use backend::Backend;
@@ -19,8 +22,10 @@ pub use lock::{
     Acquired, Holder, LockOutcome, Previous, ReignEnd, RenewOutcome, Reservation, Reserved,
     TryLock, UnlockOutcome,
 };
+pub use lock_state::{LockState, Phase, Reign};
 pub use node_id::{InvalidNodeId, NodeId};
 pub use owner::Owner;
+pub use stored_value::StoredValue;
 pub use value::{DeleteOutcome, Expect, SetOutcome, Value};
 
 /// The lock whose holder leads, as existing deployments name it.
