@@ -1,2 +1,65 @@
-//! Tasks of the project.
-fn main() {}
+//! Tasks of the project: `cargo xtask --help`.
+//!
+//! One file per command. Depends on no product crate, so that it works while they do not.
+
+mod demo;
+mod metadata;
+mod shell;
+mod test;
+mod tidy;
+
+use std::process::{Command, ExitCode};
+
+use clap::{Parser, Subcommand};
+
+/// Tasks of the project.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// What CI runs: formatting, lints, tests (`.ci/run`)
+    Ci,
+    /// All tests, doc tests included; installs what they need where it can, and never skips
+    Test {
+        /// More arguments of `cargo test`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
+    /// Build a three-node cluster, replay a trace, kill its leader: `cargo xtask demo --help`
+    #[command(disable_help_flag = true)]
+    Demo {
+        /// Arguments of the demonstration
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
+    /// Check what the compiler does not: the crate graph, file headers, stray paths, dead links
+    Tidy,
+}
+
+fn main() -> ExitCode {
+    let done = match Arguments::parse().task {
+        Task::Ci => shell::run(
+            Command::new("bash")
+                .arg(".ci/run")
+                .current_dir(shell::root()),
+        ),
+        Task::Test { args } => test::run(&args),
+        Task::Demo { args } => match demo::run(&args) {
+            Ok(code) => return code,
+            Err(error) => Err(error),
+        },
+        Task::Tidy => tidy::run(),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! `cargo xtask test`: everything that can be tested, nothing skipped.
+
+use std::{path::PathBuf, process::Command};
+
+use anyhow::{Context, bail};
+
+use crate::shell;
+
+const REDIS: &str = "redis-server";
+
+/// Installs what the tests need, builds them, runs them. `args` are handed to `cargo test`.
+///
+/// Nothing is printed after the tests, so that the output ends with the runner's own summary.
+pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
+    need_redis()?;
+    let extra = || args.iter().map(String::as_str);
+    shell::timed("building the tests", || {
+        // What follows `--` is for the test programs, which do not run yet.
+        let build = extra().take_while(|arg| *arg != "--");
+        shell::run(&mut shell::cargo(
+            ["test", "--workspace", "--no-run"].into_iter().chain(build),
+        ))
+    })?;
+    shell::run(&mut shell::cargo(
+        ["test", "--workspace", "--no-fail-fast"]
+            .into_iter()
+            .chain(extra()),
+    ))
+}
+
+/// The tests of the Redis backend start a server of their own; a missing one must not become a
+/// skipped test.
+fn need_redis() -> anyhow::Result<()> {
+    if let Some(found) = redis() {
+        eprintln!("{REDIS}: {}", found.display());
+        return Ok(());
+    }
+    let hint = format!(
+        "the tests need {REDIS}: install it (Debian, Ubuntu: `apt-get install {REDIS}`; \
+         others: redis.io/docs/latest/operate/oss_and_stack/install), or set REDIS_SERVER_BIN \
+         to its file, and run `cargo xtask test` again"
+    );
+    if shell::find_program("apt-get").is_none() {
+        bail!("{hint}");
+    }
+    if !is_root() {
+        bail!("not root, so it is not installed from here; {hint}");
+    }
+    eprintln!("{REDIS} is missing: installing it with apt-get");
+    shell::timed("installing redis-server", install_redis).context(hint.clone())?;
+    if redis().is_none() {
+        bail!("apt-get went well, but there is still no {REDIS} on the path; {hint}");
+    }
+    Ok(())
+}
+
+fn redis() -> Option<PathBuf> {
+    match std::env::var_os("REDIS_SERVER_BIN").filter(|file| !file.is_empty()) {
+        Some(file) => Some(PathBuf::from(file)).filter(|file| file.is_file()),
+        None => shell::find_program(REDIS),
+    }
+}
+
+fn install_redis() -> anyhow::Result<()> {
+    // A package list can be stale in part and the install still succeed, so the update may fail.
+    if let Err(error) = shell::run(&mut apt_get(&["update"])) {
+        eprintln!("{error:#}; trying to install all the same");
+    }
+    shell::run(&mut apt_get(&[
+        "install",
+        "-y",
+        "--no-install-recommends",
+        REDIS,
+    ]))
+}
+
+fn apt_get(args: &[&str]) -> Command {
+    let mut command = Command::new("apt-get");
+    command
+        .arg("-q")
+        .args(args)
+        .env("DEBIAN_FRONTEND", "noninteractive")
+        // The package would start a server on the well-known port; tests start their own.
+        .env("RUNLEVEL", "1");
+    command
+}
+
+fn is_root() -> bool {
+    shell::output(Command::new("id").arg("-u")).is_ok_and(|out| out.trim_ascii() == b"0")
+}
