@@ -1,1 +1,29 @@
-//! A fenced, append-only record store.
+//! A fenced, append-only record store: the truth behind registry and cache.
+//!
+//! A new leader claims a [`Journal`] and gets its [`Writer`], the only way to write. The writer
+//! loads what there is, then takes batches: [`Writer::submit`] gives a batch its place,
+//! [`Writer::committed`] tells when the store has it. What a batch means is the business of the
+//! state machine above; this crate knows nothing of elections either, it receives a claim.
+
+mod batch;
+pub mod conformance;
+mod error;
+mod faults;
+mod journal;
+mod load;
+mod memory;
+mod memory_state;
+mod memory_writer;
+mod record;
+mod snapshot;
+mod writer;
+
+pub use batch::Batch;
+pub use error::{AppendError, ClaimError, LoadError, Outcome, Source};
+pub use faults::Faults;
+pub use journal::Journal;
+pub use load::{LoadSink, Loaded, Skipped};
+pub use memory::MemoryJournal;
+pub use record::{Record, RecordError};
+pub use snapshot::Snapshot;
+pub use writer::{LogSize, Writer};
