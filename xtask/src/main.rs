@@ -2,6 +2,7 @@
 //!
 //! One file per command. Depends on no product crate, so that it works while they do not.
 
+mod codegen;
 mod demo;
 mod metadata;
 mod shell;
@@ -37,6 +38,12 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
+    /// Generate crates/kvcm-proto/src/generated from proto/
+    Codegen {
+        /// Write nothing; fail when the checked-in files differ
+        #[arg(long)]
+        check: bool,
+    },
     /// Check what the compiler does not: the crate graph, file headers, stray paths, dead links
     Tidy,
 }
@@ -53,6 +60,7 @@ fn main() -> ExitCode {
             Ok(code) => return code,
             Err(error) => Err(error),
         },
+        Task::Codegen { check } => codegen::run(check),
         Task::Tidy => tidy::run(),
     };
     match done {
