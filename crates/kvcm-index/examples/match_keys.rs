@@ -1,0 +1,82 @@
+//! Times a prefix match of 1000 keys in an index of a million, and the memory per key.
+//!
+//! `cargo run --release -p kvcm-index --example match_keys`
+
+#![expect(clippy::print_stdout, reason = "an example prints what it measured")]
+#![expect(clippy::disallowed_methods, reason = "a stopwatch, not a decision")]
+
+use std::{hint::black_box, time::Instant};
+
+use kvcm_index::{BlockIndex, Grant, Location, LocationSink, State};
+
+const CHAINS: usize = 1000;
+const KEYS: usize = 1000;
+
+/// Copies the locations, as the cache manager does.
+#[derive(Default)]
+struct Copied(Vec<Location>);
+
+impl LocationSink for Copied {
+    fn location(&mut self, _key: i64, location: &Location) {
+        self.0.push(*location);
+    }
+
+    fn placeholder(&mut self) {}
+}
+
+fn main() {
+    let chains: Vec<Vec<i64>> = (0..CHAINS)
+        .map(|chain| {
+            (0..KEYS)
+                .map(|at| mix((chain * KEYS + at) as u64) as i64)
+                .collect()
+        })
+        .collect();
+    let before = resident_bytes();
+    let index = BlockIndex::new();
+    let begun = Instant::now();
+    for (counter, chain) in chains.iter().enumerate() {
+        let grant = Grant {
+            epoch: 1,
+            counter: counter as u64,
+        };
+        let locations: Vec<_> = (0u32..)
+            .zip(chain)
+            .map(|(at, key)| (*key, Location::new(grant, at, 0, 0, State::Serving)))
+            .collect();
+        index.restore(&locations, 0);
+    }
+    let built = begun.elapsed();
+    let bytes = resident_bytes().saturating_sub(before) / index.len();
+
+    let serving = |list: &[Location]| list.iter().find(|location| location.is_serving()).copied();
+    let mut sink = Copied::default();
+    let rounds = 20 * CHAINS;
+    let begun = Instant::now();
+    for round in 0..rounds {
+        sink.0.clear();
+        let chain = &chains[round * 617 % CHAINS];
+        index.match_prefix(chain.iter().copied(), 1, serving, &mut sink);
+        assert_eq!(black_box(&sink.0).len(), KEYS);
+    }
+    let each = begun.elapsed() / rounds as u32;
+    println!(
+        "{} keys restored in {built:?}, {bytes} resident bytes a key",
+        index.len()
+    );
+    println!("prefix match of {KEYS} keys: {each:?}");
+}
+
+fn mix(mut x: u64) -> u64 {
+    x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
+/// Resident memory of this process; 0 where /proc does not tell.
+fn resident_bytes() -> usize {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages = statm.split(' ').nth(1).and_then(|text| text.parse().ok());
+    pages.unwrap_or(0usize) * 4096
+}

@@ -1,0 +1,142 @@
+//! The first phase of a write: who gets which key.
+
+use crate::{BlockIndex, Full, Grant, Location, ReserveError, State, slots::Batch, table::Table};
+
+/// What the caller decides while keys are reserved. Called under the index's write lock.
+pub trait ReservePolicy {
+    /// Why [`place`](Self::place) refuses.
+    type Error;
+
+    /// Whether key number `at` of the request has all it needs in `locations` (at least one, in
+    /// any state) and gets no new location.
+    fn is_satisfied(&self, at: usize, locations: &[Location]) -> bool;
+
+    /// The caller's number of the set of specs that key number `at` is written with.
+    fn specs(&self, at: usize) -> u16;
+
+    /// Chooses the storage for the new keys, given by their numbers in the request; called once,
+    /// not for an empty list.
+    ///
+    /// # Errors
+    /// When there is no place for them: the whole reservation is undone.
+    fn place(&mut self, new: &[u32]) -> Result<u16, Self::Error>;
+}
+
+impl BlockIndex {
+    /// Gives each key that needs one a location in state [`State::Reserved`] under `grant`, and
+    /// returns the numbers of those keys in the request, rising. Position `n` of the grant is the
+    /// n-th of them. A key that comes twice gets one location, at its first place.
+    ///
+    /// `grant` must never have been used before. At most `capacity` keys may be held afterwards.
+    ///
+    /// # Errors
+    /// [`ReserveError`]; the index is then as it was.
+    pub fn reserve<P: ReservePolicy>(
+        &self,
+        keys: &[i64],
+        grant: Grant,
+        capacity: usize,
+        now_s: u32,
+        policy: &mut P,
+    ) -> Result<Vec<u32>, ReserveError<P::Error>> {
+        let mut table = self.table.write();
+        let table = &mut *table;
+        let used = table.len();
+        let mut batch = table.begin(keys.len());
+        let mut reserved = Reserved::default();
+        for (at, key) in keys.iter().enumerate() {
+            reserved.key(table, &mut batch, *key, at, grant, now_s, policy);
+        }
+        table.finish(&batch);
+
+        let added = table.len() - used;
+        let verdict = if added > 0 && table.len() > capacity {
+            Err(ReserveError::Full(Full {
+                used,
+                requested: added,
+                capacity,
+            }))
+        } else if reserved.new.is_empty() {
+            Ok(None)
+        } else {
+            let placed = policy.place(&reserved.new);
+            placed.map(Some).map_err(ReserveError::Policy)
+        };
+        match verdict {
+            Ok(storage) => {
+                if let Some(storage) = storage {
+                    reserved.settle(table, grant, storage);
+                }
+                Ok(reserved.new)
+            }
+            Err(error) => {
+                reserved.undo(table, grant);
+                Err(error)
+            }
+        }
+    }
+}
+
+/// What one reservation has done so far.
+#[derive(Default)]
+struct Reserved {
+    /// Numbers of the keys in the request.
+    new: Vec<u32>,
+    /// Their slots.
+    slots: Vec<usize>,
+    hint: usize,
+}
+
+impl Reserved {
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the state of one loop, apart so that it has a name"
+    )]
+    fn key<P: ReservePolicy>(
+        &mut self,
+        table: &mut Table,
+        batch: &mut Batch,
+        key: i64,
+        at: usize,
+        grant: Grant,
+        now_s: u32,
+        policy: &P,
+    ) {
+        let found = table.find(key, self.hint);
+        if let Some(slot) = found {
+            self.hint = slot + 1;
+            let locations = table.locations(slot);
+            let repeated = locations.iter().any(|l| l.grant() == grant);
+            if repeated || policy.is_satisfied(at, locations) {
+                return;
+            }
+        }
+        let position = self.new.len() as u32;
+        // The storage is not known before all new keys are: filled in by `settle`.
+        let location = Location::new(grant, position, 0, policy.specs(at), State::Reserved);
+        let slot = match found {
+            Some(slot) => {
+                table.push(slot, location);
+                slot
+            }
+            None => table.insert(batch, key, location, now_s),
+        };
+        self.hint = slot + 1;
+        self.new.push(at as u32);
+        self.slots.push(slot);
+    }
+
+    fn settle(&self, table: &mut Table, grant: Grant, storage: u16) {
+        for slot in &self.slots {
+            if let Some(location) = table.granted(*slot, grant) {
+                *location = location.with_storage(storage);
+            }
+        }
+    }
+
+    fn undo(&self, table: &mut Table, grant: Grant) {
+        for slot in &self.slots {
+            table.take(*slot, grant);
+        }
+    }
+}
