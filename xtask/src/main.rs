@@ -15,7 +15,7 @@ use clap::{Parser, Subcommand};
 
 /// Tasks of the project.
 #[derive(Debug, Parser)]
-#[command(name = "cargo xtask")]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
 struct Arguments {
     #[command(subcommand)]
     task: Task,
