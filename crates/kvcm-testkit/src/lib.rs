@@ -1,5 +1,20 @@
 //! Clusters of real processes for tests and demonstrations.
+//!
+//! Not for production. Everything listens on loopback and on free ports, writes only into the
+//! folder it is given, and is killed when it is dropped.
 
+mod binary;
+mod cluster;
+mod http;
+mod node;
+mod ports;
+mod process;
 mod redis;
 
+pub use binary::server_binary;
+pub use cluster::{Cluster, ClusterSpec};
+pub use http::{HttpReply, http_get, http_post};
+pub use node::NodeSpec;
+pub use ports::Ports;
+pub use process::ServerProcess;
 pub use redis::RedisServer;
