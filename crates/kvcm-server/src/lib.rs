@@ -1,1 +1,5 @@
 //! The kvcm server: configuration, services, composition.
+
+pub mod cli;
+pub mod config;
+pub mod logging;

@@ -1,0 +1,67 @@
+//! Rules that concern more than one key.
+
+use super::{Loaded, Mistake};
+
+const LEASE: &str = "kvcm.leader_elector.lease_ms";
+const LOOP: &str = "kvcm.leader_elector.loop_interval_ms";
+
+/// Checks keys against each other, but none of those in `wrong`. Adds warnings to `loaded`.
+pub(super) fn across_keys(loaded: &mut Loaded, wrong: &[&str]) -> Vec<Mistake> {
+    let mut mistakes = ports(loaded, wrong);
+    if !wrong.contains(&LEASE) && !wrong.contains(&LOOP) {
+        mistakes.extend(loop_interval(loaded));
+    }
+    mistakes
+}
+
+/// A lease must survive a few lost renewals.
+fn loop_interval(loaded: &mut Loaded) -> Option<Mistake> {
+    let lease = loaded.config.elector.lease.as_millis();
+    let interval = loaded.config.elector.loop_interval.as_millis();
+    if interval * 4 > lease {
+        let limit = lease / 4;
+        let origin = loaded.origin(LEASE);
+        return Some(loaded.mistake(
+            LOOP,
+            format!("expected at most {limit}, a quarter of {LEASE} = `{lease}` ({origin})"),
+        ));
+    }
+    if interval * 10 > lease {
+        loaded.warnings.push(format!(
+            "{LOOP} = `{interval}` ({}): better at most {}, a tenth of {LEASE}; few lost renewals \
+             can cost the leadership",
+            loaded.origin(LOOP),
+            lease / 10
+        ));
+    }
+    None
+}
+
+/// Each port is its own, but the two gRPC services may share one.
+fn ports(loaded: &Loaded, wrong: &[&str]) -> Vec<Mistake> {
+    let service = &loaded.config.service;
+    let admin_rpc_port = match service.admin_rpc_port {
+        shared if shared == service.rpc_port => 0,
+        own => own,
+    };
+    let ports = [
+        ("kvcm.service.rpc_port", service.rpc_port),
+        ("kvcm.service.http_port", service.http_port),
+        ("kvcm.service.admin_rpc_port", admin_rpc_port),
+        ("kvcm.service.admin_http_port", service.admin_http_port),
+    ];
+    let mut mistakes = Vec::new();
+    for (index, (key, port)) in ports.iter().enumerate() {
+        let same = |(other, taken): &&(&str, u16)| {
+            taken == port && *port != 0 && !wrong.contains(other) && !wrong.contains(key)
+        };
+        if let Some((other, _)) = ports[..index].iter().find(same) {
+            let origin = loaded.origin(other);
+            mistakes.push(loaded.mistake(
+                key,
+                format!("expected a port of its own, but {other} ({origin}) has it"),
+            ));
+        }
+    }
+    mistakes
+}

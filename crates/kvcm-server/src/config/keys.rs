@@ -1,0 +1,442 @@
+//! The table of keys.
+
+use std::path::PathBuf;
+
+use super::{
+    Key, Kind,
+    options::{count, flag, format, ip, is_host, level, ms, optional, port},
+};
+
+const PORT: u64 = 65535;
+const HOUR_MS: u64 = 3_600_000;
+const DAY_MS: u64 = 24 * HOUR_MS;
+const FLAG: &str = "true or false";
+
+/// Every key: first those with an effect, then those of the predecessor that have none here.
+pub static KEYS: &[Key] = &[
+    Key {
+        name: "kvcm.coordination.uri",
+        alias: Some("kvcm.distributed_lock.uri"),
+        default: "",
+        doc: "where the leader is elected: empty or memory:// (this process only), \
+         file:///directory (nodes of one host), redis://… or rediss://…",
+        kind: Kind::Uri {
+            schemes: &["memory", "file", "redis", "rediss"],
+            set: |config, uri| config.coordination = uri,
+        },
+    },
+    Key {
+        name: "kvcm.registry_storage.uri",
+        alias: None,
+        default: "",
+        doc: "where the registry is kept: empty or memory:// (lost with the leader)",
+        kind: Kind::Uri {
+            schemes: &["memory"],
+            set: |_, _| {},
+        },
+    },
+    Key::text(
+        "kvcm.allow_private_stores",
+        "false",
+        FLAG,
+        "run with stores that the nodes of a cluster do not share, so that each may know \
+         something else",
+        |config, text| flag(text).map(|value| config.allow_private_stores = value),
+    ),
+    Key::text(
+        "kvcm.startup_config",
+        "",
+        "a path",
+        "path of the JSON that a new registry starts with; empty: the built-in one",
+        |config, text| {
+            config.startup_config = optional(text).map(PathBuf::from);
+            Some(())
+        },
+    ),
+    Key::text(
+        "kvcm.leader_elector.node_id",
+        "",
+        "at most 255 bytes without white space, control characters, / or \\",
+        "name of this node, unique in its cluster; empty: {host}:{admin_http_port}_{random}",
+        |config, text| {
+            let id = optional(text).map(|text| text.parse()).transpose().ok()?;
+            config.elector.node_id = id;
+            Some(())
+        },
+    ),
+    Key::number(
+        "kvcm.leader_elector.lease_ms",
+        "10000",
+        [100, DAY_MS],
+        "how long a leader leads without renewal, in milliseconds",
+        |config, value| config.elector.lease = ms(value),
+    ),
+    Key::number(
+        "kvcm.leader_elector.loop_interval_ms",
+        "100",
+        [1, DAY_MS],
+        "how often the lease is renewed or looked at, in milliseconds: at most a quarter of \
+         the lease, better at most a tenth",
+        |config, value| config.elector.loop_interval = ms(value),
+    ),
+    Key::number(
+        "kvcm.leader_elector.drain_ms",
+        "2000",
+        [0, HOUR_MS],
+        "how long a demotion waits for requests in flight, in milliseconds",
+        |config, value| config.elector.drain = ms(value),
+    ),
+    Key::text(
+        "kvcm.service.bind_address",
+        "0.0.0.0",
+        "an IPv4 or IPv6 address",
+        "address that all ports listen on",
+        |config, text| ip(text).map(|value| config.service.bind_address = value),
+    ),
+    Key::text(
+        "kvcm.service.advertised_host",
+        "",
+        "a host name or address without scheme, port or path",
+        "host that others reach this node under; empty: the first address that is not \
+         loopback",
+        |config, text| {
+            let host = optional(text);
+            if host.as_deref().is_some_and(|host| !is_host(host)) {
+                return None;
+            }
+            config.service.advertised_host = host;
+            Some(())
+        },
+    ),
+    Key::text(
+        "kvcm.service.custom_info",
+        "",
+        "a text",
+        "opaque text that is told together with the endpoint of this node",
+        |config, text| {
+            text.clone_into(&mut config.service.custom_info);
+            Some(())
+        },
+    ),
+    Key::number(
+        "kvcm.service.rpc_port",
+        "6381",
+        [0, PORT],
+        "port of MetaService over gRPC; 0: any free port",
+        |config, value| config.service.rpc_port = port(value),
+    ),
+    Key::number(
+        "kvcm.service.http_port",
+        "6382",
+        [0, PORT],
+        "port of MetaService over HTTP; 0: any free port",
+        |config, value| config.service.http_port = port(value),
+    ),
+    Key::number(
+        "kvcm.service.admin_rpc_port",
+        "6491",
+        [0, PORT],
+        "port of AdminService over gRPC; 0 or the same as kvcm.service.rpc_port: shared \
+         with that port",
+        |config, value| config.service.admin_rpc_port = port(value),
+    ),
+    Key::number(
+        "kvcm.service.admin_http_port",
+        "6492",
+        [0, PORT],
+        "port of AdminService over HTTP; 0: any free port",
+        |config, value| config.service.admin_http_port = port(value),
+    ),
+    Key::text(
+        "kvcm.service.ports_file",
+        "",
+        "a path",
+        "file that the ports in use are written to once the node serves; empty: none",
+        |config, text| {
+            config.service.ports_file = optional(text).map(PathBuf::from);
+            Some(())
+        },
+    ),
+    Key::number(
+        "kvcm.service.drain_ms",
+        "2000",
+        [0, HOUR_MS],
+        "how long open requests and connections may go on when the server stops, in \
+         milliseconds; after that they are cut",
+        |config, value| config.service.drain = ms(value),
+    ),
+    Key::number(
+        "kvcm.service.max_request_bytes",
+        "16777216",
+        [1024, 1 << 30],
+        "largest request, in bytes",
+        |config, value| config.service.limits.request_bytes = count(value),
+    ),
+    Key::number(
+        "kvcm.service.max_keys_per_request",
+        "100000",
+        [1, 10_000_000],
+        "most block keys in one request",
+        |config, value| config.service.limits.keys = count(value),
+    ),
+    Key::number(
+        "kvcm.service.max_connections",
+        "10000",
+        [1, 1_000_000],
+        "most open connections of one port; more are closed at once",
+        |config, value| config.service.limits.connections = count(value),
+    ),
+    Key::number(
+        "kvcm.service.read_timeout_ms",
+        "75000",
+        [100, HOUR_MS],
+        "longest wait for the head of a request, which is also how long a connection may \
+         idle between two requests, and for its body, in milliseconds",
+        |config, value| config.service.limits.read_timeout = ms(value),
+    ),
+    Key::number(
+        "kvcm.logger.log_level",
+        "0",
+        [0, 5],
+        "least severe level that is logged: 0 or 4 info, 1 or 2 error, 3 warn, 5 debug; \
+         the environment variable KVCM_LOG_LEVEL wins over it",
+        |config, value| config.log.level = level(value),
+    ),
+    Key::text(
+        "kvcm.logger.format",
+        "text",
+        "text or json",
+        "how log lines look: text or json",
+        |config, text| format(text).map(|value| config.log.format = value),
+    ),
+    Key::unused(
+        "kvcm.service.io_thread_num",
+        "2",
+        "HTTP threads; tokio's workers serve all ports here",
+    ),
+    Key::unused(
+        "kvcm.service.enable_debug_service",
+        "false",
+        "fault injection by RPC",
+    ),
+    Key::unused(
+        "kvcm.service.admin_auth_token",
+        "",
+        "bearer tokens of the admin HTTP port",
+    ),
+    Key::unused(
+        "kvcm.kv_meta.rpc_port",
+        "0",
+        "port of a separate KvMeta service",
+    ),
+    Key::unused(
+        "kvcm.schedule_plan_executor_thread_count",
+        "2",
+        "deletion workers",
+    ),
+    Key::unused(
+        "kvcm.schedule_plan_migration_worker_budget",
+        "1",
+        "deletion workers for migration",
+    ),
+    Key::unused(
+        "kvcm.metrics.reporter_type",
+        "",
+        "where metrics are pushed to",
+    ),
+    Key::unused(
+        "kvcm.metrics.reporter_config",
+        "",
+        "settings of the metrics reporter",
+    ),
+    Key::unused(
+        "kvcm.metrics.report_interval_ms",
+        "20000",
+        "period of the metrics reporter",
+    ),
+    Key::unused("kvcm.metrics.enable_prometheus", "true", "GET /metrics"),
+    Key::unused(
+        "kvcm.metrics.prometheus_prefix",
+        "kvcm",
+        "prefix of metric names",
+    ),
+    Key::unused(
+        "kvcm.metrics.revisit_interval_buckets",
+        "1,5,30,60,120,180,300,600,900,1800,3600,21600,86400",
+        "buckets of a histogram, in seconds",
+    ),
+    Key::unused("kvcm.event.event_publishers_configs", "", "event log"),
+    Key::unused(
+        "kvcm.meta_query.worker_count",
+        "4",
+        "parallel index reads; one read of this index needs no helpers",
+    ),
+    Key::unused(
+        "kvcm.meta_query.parallel_threshold",
+        "256",
+        "keys from which index reads go parallel",
+    ),
+    Key::unused(
+        "kvcm.meta_query.chunk_size",
+        "128",
+        "keys of one parallel index read",
+    ),
+    Key::unused(
+        "kvcm.cache_reclaimer.key_sampling_size_total",
+        "1000",
+        "keys sampled in a round",
+    ),
+    Key::unused(
+        "kvcm.cache_reclaimer.key_sampling_size_per_task",
+        "100",
+        "keys sampled by a task",
+    ),
+    Key::unused(
+        "kvcm.cache_reclaimer.del_batch_size",
+        "100",
+        "deletions of a round",
+    ),
+    Key::unused(
+        "kvcm.cache_reclaimer.idle_interval_ms",
+        "100",
+        "pause between rounds",
+    ),
+    Key::unused(
+        "kvcm.cache_reclaimer.worker_size",
+        "16",
+        "reclaimer threads",
+    ),
+    Key::unused(
+        "kvcm.cache_reclaimer.inflight_delete_timeout_ms",
+        "60000",
+        "when a deletion in flight is given up",
+    ),
+    Key::unused(
+        "kvcm.cache_reclaimer.pending_location_limit_per_group_type",
+        "20000",
+        "limit on deletions in flight",
+    ),
+    Key::unused(
+        "kvcm.cache_reclaimer.pending_bytes_limit_per_group_type",
+        "1099511627776",
+        "limit on bytes in deletion",
+    ),
+    Key::unused(
+        "kvcm.cache_reclaimer.pending_delete_handler_limit",
+        "1024",
+        "limit on deletions in flight",
+    ),
+    Key::unused(
+        "kvcm.cache_reclaimer.pending_bytes_limit",
+        "4398046511104",
+        "limit on bytes in deletion",
+    ),
+    Key::unused(
+        "kvcm.cache_reclaimer.group_lru_min_sampling_ratio",
+        "10",
+        "sampling of a group",
+    ),
+    Key::unused(
+        "kvcm.cache_reclaimer.group_lru_max_sampling_size",
+        "65536",
+        "sampling of a group",
+    ),
+    Key::unused(
+        "kvcm.cache_reclaimer.group_lru_max_delete_requests_per_round",
+        "128",
+        "deletions of a group in a round",
+    ),
+    Key::unused("kvcm.cache_gc.enabled", "true", "collector of orphans"),
+    Key::unused(
+        "kvcm.cache_gc.scan_interval_ms",
+        "1000",
+        "pause between scans",
+    ),
+    Key::unused(
+        "kvcm.cache_gc.round_pause_ms",
+        "7200000",
+        "pause between full rounds",
+    ),
+    Key::unused("kvcm.cache_gc.scan_batch_size", "256", "keys of one scan"),
+    Key::unused(
+        "kvcm.cache_gc.orphan_writing_grace_period_ms",
+        "86400000",
+        "age of an orphan",
+    ),
+    Key::unused(
+        "kvcm.cache_gc.max_inflight_delete_requests",
+        "2",
+        "limit on deletions in flight",
+    ),
+    Key::unused(
+        "kvcm.cache_gc.event_report_cleanup_enabled",
+        "true",
+        "cleaning up after event reports",
+    ),
+    Key::unused(
+        "kvcm.cache_gc.event_report_action_batch_size",
+        "32",
+        "actions of one clean-up",
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::config::Config;
+
+    #[test]
+    fn names_are_unique_even_as_environment_variables() {
+        let names = KEYS.iter().flat_map(|k| [Some(k.name), k.alias]).flatten();
+        let mut seen = BTreeSet::new();
+        for name in names {
+            assert!(name.starts_with("kvcm."), "{name}");
+            assert!(seen.insert(name.replace('.', "_")), "{name} is there twice");
+        }
+    }
+
+    #[test]
+    fn every_default_keeps_its_own_rule() {
+        for key in KEYS {
+            assert_eq!(
+                key.set(&mut Config::blank(), key.default),
+                Ok(()),
+                "{}",
+                key.name
+            );
+            assert!(!key.doc.is_empty(), "{}", key.name);
+        }
+    }
+
+    #[test]
+    fn every_used_key_changes_a_field_of_its_own() {
+        let other = |key: &Key| match key.kind {
+            Kind::Number { max, .. } => max.min(5).max(key.default.parse().unwrap_or(0) / 2),
+            _ => 0,
+        };
+        for key in KEYS.iter().filter(|key| key.is_used()) {
+            let text = match (key.name, &key.kind) {
+                // Memory is the only choice, and needs no field.
+                ("kvcm.registry_storage.uri", _) => continue,
+                (_, Kind::Number { .. }) => other(key).to_string(),
+                (_, Kind::Uri { .. }) => "file:///d".to_owned(),
+                ("kvcm.allow_private_stores", _) => "true".to_owned(),
+                ("kvcm.service.bind_address", _) => "::1".to_owned(),
+                ("kvcm.logger.format", _) => "json".to_owned(),
+                _ => "x".to_owned(),
+            };
+            let mut config = Config::default();
+            assert_eq!(key.set(&mut config, &text), Ok(()), "{} = {text}", key.name);
+            assert_ne!(config, Config::default(), "{} = {text}", key.name);
+            assert_eq!(key.set(&mut config, key.default), Ok(()));
+            assert_eq!(
+                config,
+                Config::default(),
+                "{} sets more than its field",
+                key.name
+            );
+        }
+    }
+}

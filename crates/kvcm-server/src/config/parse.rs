@@ -1,0 +1,64 @@
+//! From the text of a key to its setting.
+
+use kvcm_uri::Uri;
+
+use super::{Config, Key, Kind};
+
+/// The scheme that names the memory of this process.
+const MEMORY: &str = "memory";
+
+impl Key {
+    /// Reads `text` and stores it into `config`.
+    ///
+    /// # Errors
+    /// What is wrong with the text, in words.
+    pub(super) fn set(&self, config: &mut Config, text: &str) -> Result<(), String> {
+        match self.kind {
+            Kind::Number { min, max, set } => match text.parse() {
+                Ok(value) if (min..=max).contains(&value) => set(config, value),
+                _ => return Err(format!("expected a number from {min} to {max}")),
+            },
+            Kind::Uri { schemes, set } => set(config, uri(text, schemes)?),
+            Kind::Text { expected, set } => {
+                return set(config, text).ok_or_else(|| format!("expected {expected}"));
+            }
+            Kind::Unused => {}
+        }
+        Ok(())
+    }
+}
+
+/// Reads a URI. Memory is none, however it is written.
+fn uri(text: &str, schemes: &[&str]) -> Result<Option<Uri>, String> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let uri = Uri::parse(text).map_err(|error| {
+        let mistakes: Vec<_> = error.mistakes.iter().map(ToString::to_string).collect();
+        mistakes.join("; ")
+    })?;
+    if !schemes.contains(&uri.scheme()) {
+        let known: Vec<_> = schemes.iter().map(|s| format!("{s}://…")).collect();
+        return Err(match schemes {
+            [MEMORY] => "durable stores are not built yet: expected an empty text or memory://, \
+                         which keep everything in the memory of the leader"
+                .to_owned(),
+            _ => format!(
+                "expected an empty text (memory) or one of {}",
+                known.join(", ")
+            ),
+        });
+    }
+    match uri.scheme() {
+        MEMORY => Ok(None),
+        "file" if uri.host().is_some() => Err(
+            "expected three slashes: file:///absolute/directory (a host cannot be given)"
+                .to_owned(),
+        ),
+        "file" if uri.path().len() < 2 => Err("expected file:///absolute/directory".to_owned()),
+        "redis" | "rediss" if uri.host().is_none() => {
+            Err("expected a host: redis://host:port/?cluster_name=…".to_owned())
+        }
+        _ => Ok(Some(uri)),
+    }
+}

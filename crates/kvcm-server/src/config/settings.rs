@@ -1,0 +1,148 @@
+//! The typed configuration.
+
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    path::PathBuf,
+    time::Duration,
+};
+
+use coordination_core::NodeId;
+use kvcm_uri::Uri;
+
+/// Everything that a server is told. The defaults are those of the table of keys.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// Where the leader is elected; none: the memory of this process.
+    pub coordination: Option<Uri>,
+    /// The elector.
+    pub elector: ElectorSettings,
+    /// Listeners and limits.
+    pub service: ServiceSettings,
+    /// Logging.
+    pub log: LogSettings,
+    /// Path of the startup configuration; none: the built-in one.
+    pub startup_config: Option<PathBuf>,
+    /// Run although the stores of the nodes may silently differ.
+    pub allow_private_stores: bool,
+}
+
+/// How the node takes part in elections.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ElectorSettings {
+    /// The name of this node; none: `{host}:{admin_http_port}_{random}`.
+    pub node_id: Option<NodeId>,
+    /// How long a lease lasts.
+    pub lease: Duration,
+    /// How often a leader renews and a follower looks, at most a quarter of the lease.
+    pub loop_interval: Duration,
+    /// How long a demotion waits for requests in flight.
+    pub drain: Duration,
+}
+
+/// Where and how the node serves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServiceSettings {
+    /// Address of all listeners.
+    pub bind_address: IpAddr,
+    /// Host that others reach this node under; none: the first address that is not loopback.
+    pub advertised_host: Option<String>,
+    /// Opaque text that is told together with the node's endpoint.
+    pub custom_info: String,
+    /// Port of MetaService over gRPC; 0: any free port.
+    pub rpc_port: u16,
+    /// Port of MetaService over HTTP; 0: any free port.
+    pub http_port: u16,
+    /// Port of AdminService over gRPC; 0 or equal to `rpc_port`: shared with `rpc_port`.
+    pub admin_rpc_port: u16,
+    /// Port of AdminService over HTTP; 0: any free port.
+    pub admin_http_port: u16,
+    /// File that the ports in use are written to once the node serves.
+    pub ports_file: Option<PathBuf>,
+    /// How long open requests and connections may go on when the server stops.
+    pub drain: Duration,
+    /// Limits on what clients send.
+    pub limits: RequestLimits,
+}
+
+/// Limits on what clients send.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RequestLimits {
+    /// Bytes of one request.
+    pub request_bytes: usize,
+    /// Keys of one request.
+    pub keys: usize,
+    /// Open connections of one listener.
+    pub connections: usize,
+    /// Longest wait for a request's head, which is also the longest idle time between two
+    /// requests of a connection, and for its body.
+    pub read_timeout: Duration,
+}
+
+/// What is logged and how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogSettings {
+    /// The least severe level that is logged.
+    pub level: LogLevel,
+    /// Text or JSON.
+    pub format: LogFormat,
+}
+
+/// How severe a log line is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LogLevel {
+    /// Something failed.
+    Error,
+    /// Something will fail unless someone acts.
+    Warn,
+    /// What the server does.
+    Info,
+    /// How it does it.
+    Debug,
+}
+
+/// How log lines look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+impl Config {
+    /// Fields without values: [`load`](Self::load) sets each of them from the table.
+    pub(super) const fn blank() -> Self {
+        Self {
+            coordination: None,
+            elector: ElectorSettings {
+                node_id: None,
+                lease: Duration::ZERO,
+                loop_interval: Duration::ZERO,
+                drain: Duration::ZERO,
+            },
+            service: ServiceSettings {
+                bind_address: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+                advertised_host: None,
+                custom_info: String::new(),
+                rpc_port: 0,
+                http_port: 0,
+                admin_rpc_port: 0,
+                admin_http_port: 0,
+                ports_file: None,
+                drain: Duration::ZERO,
+                limits: RequestLimits {
+                    request_bytes: 0,
+                    keys: 0,
+                    connections: 0,
+                    read_timeout: Duration::ZERO,
+                },
+            },
+            log: LogSettings {
+                level: LogLevel::Info,
+                format: LogFormat::Text,
+            },
+            startup_config: None,
+            allow_private_stores: false,
+        }
+    }
+}
