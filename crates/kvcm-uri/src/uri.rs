@@ -27,10 +27,12 @@ impl Uri {
             mistakes,
         };
         let syntax = |reason: &str| fail(vec![Mistake::Syntax(reason.to_owned())]);
-        if !text.contains("://") {
+        let Some((scheme, rest)) = text.split_once("://") else {
             return Err(syntax("expected scheme://…"));
-        }
-        let url = url::Url::parse(text).map_err(|error| syntax(&error.to_string()))?;
+        };
+        // Existing deployments write `redis_cluster://`; the standard allows no underscore.
+        let standard = format!("{}://{rest}", scheme.replace('_', "-"));
+        let url = url::Url::parse(&standard).map_err(|error| syntax(&error.to_string()))?;
         let decode = |part: &str| percent_decode(part).ok_or_else(|| syntax("it is not UTF-8"));
         let host = match url.host_str() {
             Some("") | None => None,
@@ -47,7 +49,7 @@ impl Uri {
             return Err(fail(repeated));
         }
         Ok(Self {
-            scheme: url.scheme().to_owned(),
+            scheme: scheme.trim().to_ascii_lowercase(),
             username: decode(url.username())?,
             password: url.password().map(decode).transpose()?,
             host,
@@ -198,6 +200,10 @@ mod tests {
         assert_eq!(Uri::parse("memory://").unwrap().scheme(), "memory");
         assert_eq!(Uri::parse("redis://[::1]:7").unwrap().host(), Some("[::1]"));
         assert_eq!(Uri::parse("redis://token@h").unwrap().username(), "token");
+        assert_eq!(
+            Uri::parse("Redis_Cluster://h").unwrap().scheme(),
+            "redis_cluster"
+        );
     }
 
     #[test]
