@@ -48,7 +48,7 @@ pub struct Acquired {
 }
 
 /// A reign that has ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Previous {
     /// Who led.
     pub owner: Owner,

@@ -1,1 +1,25 @@
 //! Leader election: a pure core, the futures that drive it, and the gate.
+//!
+//! [`Core`] decides: no clock, socket or task is inside it, so every rule is a unit test.
+//! [`Driver`] performs what the core decides, against a coordination backend and the callbacks of
+//! [`Leadership`]. [`Gate`] is the one place that lets leader-only work in and out. [`threads`]
+//! places all of it in production. What leading means is the caller's business.
+
+mod callbacks;
+mod core;
+mod driver;
+mod gate;
+mod handle;
+mod info;
+mod settings;
+pub mod threads;
+mod view;
+
+pub use callbacks::{Leadership, Progress, PromoteError, Promotion};
+pub use core::{CallFailed, Command, Core, DemoteOutcome, Input, LossReason};
+pub use driver::{Driver, LeaseCheck, Parts, Spawn, start};
+pub use gate::{Admission, Closed, Gate, Lost};
+pub use handle::Elector;
+pub use info::{LockInfo, Phase};
+pub use settings::{Settings, SettingsError};
+pub use view::{Change, LeaderView, Role, Totals, View};

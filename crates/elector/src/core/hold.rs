@@ -1,0 +1,132 @@
+//! Keeping the lock.
+
+use coordination_core::RenewOutcome;
+use kvcm_clock::Moment;
+use kvcm_fence::Epoch;
+
+use super::{
+    CallFailed, Command, Core, LossReason,
+    lock::{Lock, RENEWALS_IN_FLIGHT, Stage},
+};
+use crate::LeaderView;
+
+impl Core {
+    /// Renews, and moves a step-down on.
+    pub(super) fn hold(&mut self, now: Moment, out: &mut Vec<Command>) {
+        let interval = self.settings.loop_interval;
+        let Lock::Held(held) = &mut self.lock else {
+            return;
+        };
+        match &mut held.stage {
+            Stage::Releasing {
+                next_try,
+                in_flight,
+                ..
+            } => {
+                if !*in_flight && now >= *next_try {
+                    *in_flight = true;
+                    out.push(Command::Unlock { epoch: held.epoch });
+                }
+                return;
+            }
+            Stage::Draining { until, reason } if now >= *until => {
+                // The driver's own bound has failed: a callback hangs.
+                let reason = reason.clone();
+                return self.release(now, reason, out);
+            }
+            Stage::Serving if self.stopping => {
+                return self.drain(now, LossReason::Stopping, out);
+            }
+            Stage::Recovering | Stage::Confirming { .. } if self.stopping => {
+                return self.release(now, LossReason::Stopping, out);
+            }
+            _ => {}
+        }
+        if held.renewals < RENEWALS_IN_FLIGHT && now >= held.next_renew {
+            held.renewals += 1;
+            held.next_renew = now + interval;
+            // The guard of an unproven end may fall between two turns.
+            if let Stage::Confirming { since } = held.stage
+                && since > now
+            {
+                held.next_renew = held.next_renew.min(since);
+            }
+            out.push(Command::Renew {
+                epoch: held.epoch,
+                phase: held.phase(now),
+            });
+        }
+    }
+
+    pub(super) fn on_renew(
+        &mut self,
+        now: Moment,
+        epoch: Epoch,
+        sent: Moment,
+        result: Result<RenewOutcome, CallFailed>,
+        out: &mut Vec<Command>,
+    ) {
+        let end = self.lease_end(sent);
+        let Some(held) = self.lock.held_in(epoch) else {
+            return;
+        };
+        held.renewals = held.renewals.saturating_sub(1);
+        match result {
+            // An answer that comes after the end never extends it.
+            Ok(RenewOutcome::Renewed) if now >= held.lease_end => {
+                self.backend_answered(now);
+                self.lose(now, LossReason::LeaseExpired, out);
+            }
+            Ok(RenewOutcome::Renewed) => {
+                held.lease_end = held.lease_end.max(end);
+                let until = held.lease_end;
+                match held.stage {
+                    Stage::Confirming { since } if sent >= since => {
+                        held.stage = Stage::Serving;
+                        out.push(Command::OpenGate { epoch, until });
+                    }
+                    Stage::Serving | Stage::Draining { .. } => {
+                        out.push(Command::ExtendGate { epoch, until });
+                    }
+                    _ => {}
+                }
+                self.backend_answered(now);
+                self.see_self(now, epoch, until);
+            }
+            Ok(RenewOutcome::NotHeld) => {
+                self.backend_answered(now);
+                self.lose(now, LossReason::NotHeld, out);
+            }
+            Ok(RenewOutcome::HeldByOther(holder)) => {
+                self.backend_answered(now);
+                self.lose(now, LossReason::HeldByOther, out);
+                self.see(now, holder);
+            }
+            // No answer changes nothing while the lease lives.
+            Err(failed) => {
+                self.totals.renew_errors += 1;
+                self.backend_error = Some(failed.message);
+            }
+        }
+    }
+
+    fn see_self(&mut self, now: Moment, epoch: Epoch, lease_end: Moment) {
+        self.leader = Some(LeaderView {
+            owner: self.me.clone(),
+            epoch,
+            info: String::new(),
+            seen_at: now,
+            lease_end,
+        });
+    }
+
+    /// The reign ends without having been asked to. Nothing is unlocked that we do not hold.
+    pub(super) fn lose(&mut self, now: Moment, reason: LossReason, out: &mut Vec<Command>) {
+        if let Some(held) = self.lock.held() {
+            out.push(Command::ShutGate { epoch: held.epoch });
+            let asked = matches!(held.stage, Stage::Draining { .. } | Stage::Releasing { .. });
+            self.totals.lost += u64::from(!asked);
+        }
+        self.end_reign(now, reason, out);
+    }
+}

@@ -1,0 +1,111 @@
+//! The two things that change on their own.
+
+use coordination_core::Previous;
+use kvcm_clock::Moment;
+use kvcm_fence::Epoch;
+
+use super::LossReason;
+
+/// Renewals whose answers are awaited at the same time: one that hangs does not delay the next.
+pub(super) const RENEWALS_IN_FLIGHT: u8 = 4;
+
+/// Whether this process holds the lock.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Lock {
+    Free,
+    Held(Box<Held>),
+}
+
+/// A lock that this process holds.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Held {
+    pub(super) epoch: Epoch,
+    pub(super) previous: Option<Previous>,
+    /// By our own count, from before the request was sent.
+    pub(super) lease_end: Moment,
+    /// The gate stays shut until then: the predecessor may still believe that it leads.
+    pub(super) guard_until: Moment,
+    pub(super) next_renew: Moment,
+    pub(super) renewals: u8,
+    pub(super) stage: Stage,
+    /// Requests to step down that wait for the end.
+    pub(super) asked: Vec<u64>,
+}
+
+/// How far a reign has come.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Stage {
+    /// The promote callback has not returned.
+    Recovering,
+    /// A renewal sent at or after `since` opens the gate.
+    Confirming { since: Moment },
+    /// The gate is open.
+    Serving,
+    /// Nothing new is let in; what is in finishes, renewal goes on.
+    Draining { until: Moment, reason: LossReason },
+    /// The gate is shut; the lock is being released.
+    Releasing {
+        next_try: Moment,
+        in_flight: bool,
+        reason: LossReason,
+    },
+}
+
+/// What the callbacks are doing.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Worker {
+    Idle,
+    Promoting {
+        epoch: Epoch,
+        cancelled: bool,
+    },
+    /// The promote callback of this epoch has returned, well or not; its demote callback is due
+    /// as soon as the lock is gone.
+    Promoted {
+        epoch: Epoch,
+    },
+    Demoting {
+        epoch: Epoch,
+    },
+}
+
+impl Lock {
+    pub(super) fn held(&self) -> Option<&Held> {
+        match self {
+            Self::Held(held) => Some(held),
+            Self::Free => None,
+        }
+    }
+
+    /// The lock, when it is held in this epoch.
+    pub(super) fn held_in(&mut self, epoch: Epoch) -> Option<&mut Held> {
+        match self {
+            Self::Held(held) if held.epoch == epoch => Some(held),
+            _ => None,
+        }
+    }
+}
+
+impl Held {
+    pub(super) fn next_wake(&self) -> Moment {
+        let mut wake = self.lease_end;
+        match &self.stage {
+            Stage::Releasing {
+                next_try,
+                in_flight,
+                ..
+            } => {
+                if !in_flight {
+                    wake = wake.min(*next_try);
+                }
+                return wake;
+            }
+            Stage::Draining { until, .. } => wake = wake.min(*until),
+            Stage::Recovering | Stage::Confirming { .. } | Stage::Serving => {}
+        }
+        if self.renewals < RENEWALS_IN_FLIGHT {
+            wake = wake.min(self.next_renew);
+        }
+        wake
+    }
+}

@@ -1,0 +1,235 @@
+//! The pure core of an election.
+//!
+//! Two things change on their own: whether this process holds the *lock*, and what its *worker*
+//! (the callbacks) is doing. They are compared after every input until they agree, so that no
+//! order of events can leave a leader without a lock or a lock without a leader.
+
+mod campaign;
+mod command;
+mod hold;
+mod input;
+mod lock;
+mod reconcile;
+mod release;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use coordination_core::{Holder, Owner};
+use kvcm_clock::Moment;
+use kvcm_fence::Epoch;
+
+pub use command::{Command, DemoteOutcome};
+pub use input::{CallFailed, Input, LossReason};
+
+use self::{
+    campaign::Campaign,
+    lock::{Held, Lock, Stage, Worker},
+};
+use crate::{Change, LeaderView, Phase, Role, Settings, Totals, View};
+
+/// How many changes of leadership are remembered.
+const HISTORY: usize = 16;
+
+/// Decides. Takes an input and the present moment, changes its state and returns commands for
+/// the driver to perform in order.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Core {
+    settings: Settings,
+    me: Owner,
+    /// The highest epoch seen anywhere: the floor of the next one.
+    highest: Epoch,
+    /// The highest epoch that this process has led in or given up: it never leads in it again.
+    retired: Epoch,
+    lock: Lock,
+    worker: Worker,
+    campaign: Campaign,
+    /// Whether this process has ever known a holder: if not, and the backend has no record
+    /// either, the cluster is new.
+    known_holder: bool,
+    leader: Option<LeaderView>,
+    margin: Duration,
+    stopping: bool,
+    stopped: bool,
+    last_loss: Option<LossReason>,
+    backend_seen_at: Option<Moment>,
+    backend_error: Option<String>,
+    last_turn: Moment,
+    history: Vec<Change>,
+    totals: Totals,
+}
+
+impl Core {
+    /// An election that has not begun; the first [`Input::Tick`] starts it.
+    pub fn new(settings: Settings, me: Owner, now: Moment) -> Self {
+        Self {
+            settings,
+            me,
+            highest: Epoch::ZERO,
+            retired: Epoch::ZERO,
+            lock: Lock::Free,
+            worker: Worker::Idle,
+            campaign: Campaign::new(now),
+            known_holder: false,
+            leader: None,
+            margin: Duration::from_millis(5),
+            stopping: false,
+            stopped: false,
+            last_loss: None,
+            backend_seen_at: None,
+            backend_error: None,
+            last_turn: now,
+            history: Vec::new(),
+            totals: Totals::default(),
+        }
+    }
+
+    /// Takes one input. The commands are to be performed in their order.
+    pub fn step(&mut self, now: Moment, input: Input) -> Vec<Command> {
+        let mut out = Vec::new();
+        self.last_turn = now;
+        if self.stopped {
+            return out;
+        }
+        match input {
+            Input::Tick => {}
+            Input::LockAnswered { sent, result } => self.on_lock(now, sent, result, &mut out),
+            Input::HolderAnswered { result } => self.on_holder(now, result, &mut out),
+            Input::RenewAnswered {
+                epoch,
+                sent,
+                result,
+            } => {
+                self.on_renew(now, epoch, sent, result, &mut out);
+            }
+            Input::UnlockAnswered { epoch, result } => self.on_unlock(now, epoch, result, &mut out),
+            Input::Hint(hint) => self.on_hint(now, hint),
+            Input::Promoted { epoch, result } => self.on_promoted(now, epoch, result, &mut out),
+            Input::Demoted { epoch } => self.on_demoted(now, epoch),
+            Input::Drained { epoch } => self.on_drained(now, epoch, &mut out),
+            Input::Demote { id, expected } => self.on_demote(now, id, expected, &mut out),
+            Input::Stop => self.stopping = true,
+            Input::Probed { result } => self.on_probed(now, result),
+            Input::StoreRefused { epoch, by } => self.on_store_refused(now, epoch, by, &mut out),
+            Input::SetForbid(forbid) => self.settings.forbid = forbid,
+            Input::SetMargin(margin) => self.margin = margin.min(self.settings.lease / 4),
+            Input::EpochSeen(epoch) => self.highest = self.highest.max(epoch),
+        }
+        // Time passes with every input, not only with ticks.
+        self.tick(now, &mut out);
+        self.reconcile(now, &mut out);
+        out.push(Command::Wake(self.next_wake()));
+        out
+    }
+
+    /// What the election looks like from outside.
+    pub fn view(&self) -> View {
+        let held = self.lock.held();
+        View {
+            role: self.role(),
+            epoch: held.map(|held| held.epoch),
+            lease_end: held.map(|held| held.lease_end),
+            leader: self.leader.clone(),
+            highest: self.highest,
+            not_before: Some(self.campaign.not_before()).filter(|until| *until > self.last_turn),
+            last_loss: self.last_loss.clone(),
+            backend_seen_at: self.backend_seen_at,
+            backend_error: self.backend_error.clone(),
+            last_turn: self.last_turn,
+            history: self.history.clone(),
+            totals: self.totals,
+            stopped: self.stopped,
+        }
+    }
+
+    fn role(&self) -> Role {
+        match (&self.lock, &self.worker) {
+            (Lock::Held(held), _) => match held.stage {
+                Stage::Recovering | Stage::Confirming { .. } => Role::Promoting,
+                Stage::Serving => Role::Leader,
+                Stage::Draining { .. } | Stage::Releasing { .. } => Role::Demoting,
+            },
+            (Lock::Free, Worker::Idle) => Role::Follower,
+            (Lock::Free, _) => Role::Demoting,
+        }
+    }
+
+    /// What every answer of the backend tells, whatever was asked.
+    fn backend_answered(&mut self, now: Moment) {
+        self.backend_seen_at = Some(now);
+        self.backend_error = None;
+    }
+
+    /// Remembers who leads.
+    fn see(&mut self, now: Moment, holder: Holder) {
+        self.known_holder = true;
+        self.highest = self.highest.max(holder.epoch);
+        self.remember_change(now, holder.epoch, &holder.owner);
+        self.leader = Some(LeaderView {
+            lease_end: now + holder.remaining,
+            owner: holder.owner,
+            epoch: holder.epoch,
+            info: holder.info,
+            seen_at: now,
+        });
+    }
+
+    fn remember_change(&mut self, now: Moment, epoch: Epoch, owner: &Owner) {
+        if self.history.last().is_some_and(|last| last.epoch >= epoch) {
+            return;
+        }
+        if self.history.len() == HISTORY {
+            self.history.remove(0);
+        }
+        self.history.push(Change {
+            epoch,
+            node: owner.node.clone(),
+            at: now,
+            ended: None,
+        });
+    }
+
+    fn remember_end(&mut self, epoch: Epoch, reason: &LossReason) {
+        if let Some(change) = self.history.iter_mut().find(|change| change.epoch == epoch) {
+            change.ended = Some(reason.clone());
+        }
+        self.last_loss = Some(reason.clone());
+    }
+
+    /// What moves with time alone.
+    fn tick(&mut self, now: Moment, out: &mut Vec<Command>) {
+        match &self.lock {
+            Lock::Held(held) if now >= held.lease_end => {
+                self.lose(now, LossReason::LeaseExpired, out);
+            }
+            Lock::Held(_) => self.hold(now, out),
+            Lock::Free => self.campaign(now, out),
+        }
+    }
+
+    fn next_wake(&self) -> Moment {
+        match &self.lock {
+            Lock::Held(held) => held.next_wake(),
+            Lock::Free => self.campaign.next_wake(),
+        }
+    }
+
+    /// When a lease ends whose request was sent at `sent`.
+    fn lease_end(&self, sent: Moment) -> Moment {
+        sent + self.settings.local_lease(self.margin)
+    }
+}
+
+impl Held {
+    /// What a renewal sent now tells others about this reign.
+    fn phase(&self, now: Moment) -> Phase {
+        match self.stage {
+            Stage::Recovering => Phase::Recovering,
+            Stage::Confirming { since } if now < since => Phase::Recovering,
+            // The gate opens with the answer to this very renewal.
+            Stage::Confirming { .. } | Stage::Serving => Phase::Serving,
+            Stage::Draining { .. } | Stage::Releasing { .. } => Phase::Draining,
+        }
+    }
+}

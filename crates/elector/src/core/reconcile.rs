@@ -1,0 +1,93 @@
+//! Making the callbacks follow the lock.
+
+use kvcm_clock::Moment;
+use kvcm_fence::Epoch;
+
+use super::{
+    Command, Core, LossReason,
+    lock::{Lock, Stage, Worker},
+};
+use crate::PromoteError;
+
+impl Core {
+    /// Compares what the worker does with what the lock wants, and moves it one step.
+    pub(super) fn reconcile(&mut self, now: Moment, out: &mut Vec<Command>) {
+        let held = self.lock.held().map(|held| (held.epoch, &held.stage));
+        match (&mut self.worker, held) {
+            (Worker::Idle, Some((epoch, Stage::Recovering))) => {
+                self.worker = Worker::Promoting {
+                    epoch,
+                    cancelled: false,
+                };
+                let previous = self.lock.held().and_then(|held| held.previous.clone());
+                out.push(Command::Promote { epoch, previous });
+            }
+            (Worker::Promoting { epoch, cancelled }, held) => {
+                let wanted = matches!(held, Some((e, Stage::Recovering)) if e == *epoch);
+                if !wanted && !*cancelled {
+                    *cancelled = true;
+                    out.push(Command::CancelPromote { epoch: *epoch });
+                }
+            }
+            // While the lock is being drained or released it is still held.
+            (Worker::Promoted { epoch }, held) if held.is_none_or(|(e, _)| e != *epoch) => {
+                let epoch = *epoch;
+                self.worker = Worker::Demoting { epoch };
+                let reason = self.last_loss.clone().unwrap_or(LossReason::LeaseExpired);
+                out.push(Command::Demote { epoch, reason });
+            }
+            _ => {}
+        }
+        let quiet = self.campaign.is_quiet() && self.lock == Lock::Free;
+        if self.stopping && quiet && self.worker == Worker::Idle && !self.stopped {
+            self.stopped = true;
+            self.last_turn = now;
+            out.push(Command::Stopped);
+        }
+    }
+
+    pub(super) fn on_promoted(
+        &mut self,
+        now: Moment,
+        epoch: Epoch,
+        result: Result<(), PromoteError>,
+        out: &mut Vec<Command>,
+    ) {
+        if !matches!(self.worker, Worker::Promoting { epoch: running, .. } if running == epoch) {
+            return;
+        }
+        self.worker = Worker::Promoted { epoch };
+        if let Err(PromoteError::Fenced { by }) = &result {
+            self.highest = self.highest.max(*by);
+        }
+        let Some(held) = self.lock.held_in(epoch) else {
+            return;
+        };
+        if held.stage != Stage::Recovering {
+            return;
+        }
+        match result {
+            Ok(()) => {
+                let since = now.max(held.guard_until);
+                held.next_renew = held.next_renew.min(since).max(now);
+                held.stage = Stage::Confirming { since };
+            }
+            Err(error) => {
+                self.totals.promote_failed += 1;
+                let reason = match error {
+                    PromoteError::Fenced { .. } => LossReason::Fenced,
+                    PromoteError::Failed(why) => LossReason::PromotionFailed(why),
+                };
+                self.release(now, reason, out);
+            }
+        }
+    }
+
+    pub(super) fn on_demoted(&mut self, now: Moment, epoch: Epoch) {
+        if self.worker == (Worker::Demoting { epoch }) {
+            self.worker = Worker::Idle;
+            // It was only observing so far.
+            self.campaign.try_now(now);
+        }
+    }
+}

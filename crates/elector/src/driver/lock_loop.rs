@@ -1,0 +1,152 @@
+//! The loop that owns the core.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use coordination_core::HintStream;
+use futures_util::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
+use kvcm_clock::{Clock as _, Moment, Timer as _};
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::{calls::Calls, lateness::Lateness, transitions::Job};
+use crate::{Command, Core, DemoteOutcome, Gate, Input, Role, View, handle::Message};
+
+/// Owns the core, feeds it and performs its commands. Only gate operations and the starting of
+/// calls happen in it, so that no turn can block.
+pub(super) struct LockLoop {
+    pub(super) core: Core,
+    pub(super) gate: Arc<Gate>,
+    pub(super) inbox: mpsc::Receiver<Message>,
+    pub(super) jobs: mpsc::Sender<Job>,
+    pub(super) view: watch::Sender<View>,
+    pub(super) calls: Calls,
+}
+
+/// What is under way between two turns.
+struct Pending {
+    calls: FuturesUnordered<BoxFuture<'static, Input>>,
+    replies: HashMap<u64, oneshot::Sender<DemoteOutcome>>,
+    next_id: u64,
+    wake: Moment,
+    stopped: bool,
+}
+
+impl LockLoop {
+    pub(super) async fn run(mut self) {
+        let mut hints: HintStream = self.calls.backend.watch(&self.calls.key);
+        let mut hints_ended = false;
+        let mut lateness = Lateness::new();
+        let mut pending = Pending {
+            calls: FuturesUnordered::new(),
+            replies: HashMap::new(),
+            next_id: 0,
+            wake: Moment::ZERO,
+            stopped: false,
+        };
+        self.turn(Input::Tick, &mut pending).await;
+        while !pending.stopped {
+            let input = tokio::select! {
+                biased;
+                message = self.inbox.recv() => match message {
+                    Some(message) => Self::input(message, &mut pending),
+                    // Every handle is gone: nobody can ask for anything any more.
+                    None => Input::Stop,
+                },
+                Some(input) = pending.calls.next() => input,
+                hint = hints.next(), if !hints_ended => match hint {
+                    Some(hint) => Input::Hint(hint),
+                    None => { hints_ended = true; Input::Tick }
+                },
+                () = self.calls.timer.sleep_until(pending.wake) => {
+                    let late = self.calls.clock.now().since(pending.wake);
+                    match lateness.record(late) {
+                        Some(margin) => Input::SetMargin(margin),
+                        None => Input::Tick,
+                    }
+                }
+            };
+            self.turn(input, &mut pending).await;
+        }
+    }
+
+    fn input(message: Message, pending: &mut Pending) -> Input {
+        match message {
+            Message::Input(input) => input,
+            Message::Demote { expected, reply } => {
+                pending.next_id += 1;
+                pending.replies.insert(pending.next_id, reply);
+                Input::Demote {
+                    id: pending.next_id,
+                    expected,
+                }
+            }
+        }
+    }
+
+    async fn turn(&mut self, input: Input, pending: &mut Pending) {
+        let commands = self.core.step(self.calls.clock.now(), input);
+        for command in commands {
+            self.perform(command, pending).await;
+        }
+        self.publish();
+    }
+
+    async fn perform(&self, command: Command, pending: &mut Pending) {
+        match command {
+            Command::TryLock {
+                floor,
+                presumed_dead,
+            } => {
+                pending
+                    .calls
+                    .push(self.calls.try_lock(floor, presumed_dead));
+            }
+            Command::Observe => pending.calls.push(self.calls.observe()),
+            Command::Renew { epoch, phase } => pending.calls.push(self.calls.renew(epoch, phase)),
+            Command::Unlock { epoch } => pending.calls.push(self.calls.unlock(epoch)),
+            Command::OpenGate { epoch, until } => {
+                self.gate.open(epoch, until);
+                tracing::info!(%epoch, "serving as leader");
+            }
+            Command::ExtendGate { epoch, until } => self.gate.extend(epoch, until),
+            Command::ShutAdmit { epoch } => self.gate.shut_admit(epoch),
+            Command::ShutGate { epoch } => self.gate.shut(epoch),
+            Command::Promote { epoch, previous } => {
+                tracing::info!(%epoch, ?previous, "lock acquired, recovering");
+                self.job(Job::Promote { epoch, previous }).await;
+            }
+            Command::CancelPromote { .. } => self.job(Job::Cancel).await,
+            Command::Demote { epoch, reason } => {
+                tracing::info!(%epoch, %reason, "no longer leader");
+                self.job(Job::Demote { epoch, reason }).await;
+            }
+            Command::Drain { epoch, bound } => self.job(Job::Drain { epoch, bound }).await,
+            Command::Probe => self.job(Job::Probe).await,
+            Command::Reply { id, outcome } => {
+                if let Some(reply) = pending.replies.remove(&id) {
+                    let _ = reply.send(outcome);
+                }
+            }
+            Command::Wake(at) => pending.wake = at,
+            Command::Stopped => pending.stopped = true,
+        }
+    }
+
+    /// The core has at most one callback, one drain and one probe under way, so the queue never
+    /// fills.
+    async fn job(&self, job: Job) {
+        let _ = self.jobs.send(job).await;
+    }
+
+    fn publish(&self) {
+        let new = self.core.view();
+        self.view.send_if_modified(|view| {
+            if new.role != view.role && new.role == Role::Follower {
+                tracing::info!("standing by");
+            }
+            let changed = *view != new;
+            *view = new;
+            changed
+        });
+    }
+}

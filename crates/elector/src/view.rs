@@ -1,0 +1,112 @@
+//! What the election looks like from outside.
+
+use kvcm_clock::Moment;
+use kvcm_fence::Epoch;
+
+use coordination_core::{NodeId, Owner};
+
+use crate::LossReason;
+
+/// What a node is at the moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// It stands by.
+    #[default]
+    Follower,
+    /// It holds the lock and prepares to serve.
+    Promoting,
+    /// Its gate is open while its lease lives.
+    Leader,
+    /// It no longer admits work and cleans up.
+    Demoting,
+}
+
+impl Role {
+    /// The word for people and for the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Follower => "follower",
+            Self::Promoting => "promoting",
+            Self::Leader => "leader",
+            Self::Demoting => "demoting",
+        }
+    }
+}
+
+/// Who holds the lock, as this node last saw it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct LeaderView {
+    /// The holder.
+    pub owner: Owner,
+    /// Its epoch.
+    pub epoch: Epoch,
+    /// What it stored with the lock.
+    pub info: String,
+    /// When this was last seen to be so.
+    pub seen_at: Moment,
+    /// When its lease ends if it is not renewed.
+    pub lease_end: Moment,
+}
+
+/// One change of leadership that this node saw.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Change {
+    /// The new epoch.
+    pub epoch: Epoch,
+    /// Who leads in it.
+    pub node: NodeId,
+    /// When this node saw it.
+    pub at: Moment,
+    /// For this node's own reigns that have ended: why.
+    pub ended: Option<LossReason>,
+}
+
+/// What has happened since the process started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Totals {
+    /// Locks won.
+    pub acquired: u64,
+    /// Won after an end of the previous reign that nobody can vouch for.
+    pub unproven: u64,
+    /// Reigns that ended without being asked to.
+    pub lost: u64,
+    /// Step-downs on request.
+    pub released: u64,
+    /// Promotions that failed.
+    pub promote_failed: u64,
+    /// Renewals without an answer.
+    pub renew_errors: u64,
+    /// Other calls without an answer.
+    pub call_errors: u64,
+}
+
+/// What the election looks like from outside.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct View {
+    /// What this node is.
+    pub role: Role,
+    /// The epoch that this node holds.
+    pub epoch: Option<Epoch>,
+    /// When this node's own lease ends, as it counts.
+    pub lease_end: Option<Moment>,
+    /// Who holds the lock, this node included.
+    pub leader: Option<LeaderView>,
+    /// The highest epoch seen anywhere.
+    pub highest: Epoch,
+    /// This node stays out of the race until then.
+    pub not_before: Option<Moment>,
+    /// How its last reign ended.
+    pub last_loss: Option<LossReason>,
+    /// When the backend last answered.
+    pub backend_seen_at: Option<Moment>,
+    /// What went wrong with the backend, when its last answer was none.
+    pub backend_error: Option<String>,
+    /// When the election last turned.
+    pub last_turn: Moment,
+    /// The changes of leadership seen last, the oldest first.
+    pub history: Vec<Change>,
+    /// Counters.
+    pub totals: Totals,
+    /// The election has ended: the process is stopping.
+    pub stopped: bool,
+}
