@@ -8,6 +8,9 @@
 //! the two packages, `json` the mapping. `cargo xtask codegen` writes the generated files again
 //! after a change in `proto/`.
 
+#[cfg(feature = "json")]
+pub mod json;
+
 /// The data plane, package `kv_cache_manager.proto.meta`.
 #[allow(
     missing_docs,
