@@ -2,7 +2,6 @@
 
 use std::{
     fmt,
-    fs::OpenOptions,
     io::{ErrorKind, Read, Write},
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
     path::PathBuf,
@@ -110,7 +109,7 @@ impl RedisServer {
         self.wait_until_ready()
     }
 
-    /// What it has logged.
+    /// What it has logged since its last start.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.log_file()).unwrap_or_default()
     }
@@ -132,7 +131,8 @@ impl RedisServer {
                 let end = log.char_indices().rev().nth(2000).map_or(0, |(at, _)| at);
                 bail!("redis-server ended with {status}: {}", log[end..].trim());
             }
-            if answers(self.address()) {
+            // Another server may have taken the port: only the log shows that ours has it.
+            if self.log().contains("Ready to accept connections") && answers(self.address()) {
                 return Ok(());
             }
             std::thread::sleep(PROBE);
@@ -165,7 +165,7 @@ fn spawn(port: u16, dir: &TempDir, args: &[String]) -> anyhow::Result<Child> {
         .unwrap_or_else(|| "redis-server".into());
     let log = dir.path().join("redis.log");
     // Created by us: a server that dies before it opens its log leaves a readable, empty one.
-    OpenOptions::new().create(true).append(true).open(&log)?;
+    std::fs::write(&log, "")?;
     let spawned = Command::new(&binary)
         .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
         .args(["--save", "", "--appendonly", "no", "--daemonize", "no"])

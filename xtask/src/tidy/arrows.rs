@@ -8,7 +8,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("kvcm-clock", &[]),
     ("kvcm-fence", &[]),
     ("kvcm-uri", &[]),
-    ("kvcm-redis", &["kvcm-uri"]),
+    ("kvcm-redis", &["kvcm-clock", "kvcm-uri"]),
     (
         "coordination-core",
         &["kvcm-clock", "kvcm-fence", "kvcm-uri"],

@@ -1,0 +1,132 @@
+//! The pool and scripts against a real server.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panic")]
+
+use std::{sync::Arc, time::Duration};
+
+use kvcm_clock::{BootClock, Clock, Moment};
+use kvcm_redis::{Class, Config, Failure, Outcome, Pool, Repeat, Replicas, Script};
+use kvcm_testkit::RedisServer;
+use kvcm_uri::Uri;
+use redis::aio::MultiplexedConnection;
+
+fn pool(uri: &str) -> Pool {
+    let (config, _) = Config::from_uri(&Uri::parse(uri).unwrap()).unwrap();
+    Pool::new(&config, Arc::new(BootClock)).unwrap()
+}
+
+fn within(ms: u64) -> Moment {
+    BootClock.now() + Duration::from_millis(ms)
+}
+
+fn patiently() -> Moment {
+    within(30_000)
+}
+
+async fn ping(pool: &Pool, deadline: Moment) -> Result<String, Failure> {
+    pool.run(Repeat::Safe, deadline, |mut connection, _| async move {
+        redis::cmd("PING").query_async(&mut connection).await
+    })
+    .await
+}
+
+async fn connection(server: &RedisServer) -> MultiplexedConnection {
+    let client = redis::Client::open(server.uri()).unwrap();
+    client.get_multiplexed_async_connection().await.unwrap()
+}
+
+async fn clients(server: &RedisServer) -> usize {
+    let mut connection = connection(server).await;
+    let list: String = redis::cmd("CLIENT")
+        .arg("LIST")
+        .query_async(&mut connection)
+        .await
+        .unwrap();
+    // Without the one that asks.
+    list.lines().count() - 1
+}
+
+#[tokio::test]
+async fn warming_up_opens_the_smallest_number_of_connections() {
+    let server = RedisServer::start(&[]).unwrap();
+    let pool = pool(&format!("{}?client_min_pool_size=3", server.uri()));
+    let before = clients(&server).await;
+    pool.warm_up().await;
+    assert!(clients(&server).await >= 3, "{before}");
+    ping(&pool, patiently()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_full_pool_ends_the_call_at_its_deadline_without_doing_it() {
+    let server = RedisServer::start(&[]).unwrap();
+    let pool = pool(&format!("{}?client_max_pool_size=1", server.uri()));
+    ping(&pool, patiently()).await.unwrap();
+    server.stop().unwrap();
+    let (first, second) = tokio::join!(ping(&pool, within(400)), ping(&pool, within(100)));
+    let class = |outcome| Class::Retryable { outcome };
+    assert_eq!(second.unwrap_err().class, class(Outcome::NotDone));
+    // Checking a connection before it is lent is not the call yet.
+    assert_eq!(first.unwrap_err().class, class(Outcome::NotDone));
+    server.cont().unwrap();
+    ping(&pool, patiently()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_restarted_server_is_found_again() {
+    let mut server = RedisServer::start(&[]).unwrap();
+    let pool = pool(&server.uri());
+    ping(&pool, patiently()).await.unwrap();
+    server.restart().unwrap();
+    ping(&pool, patiently()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_wrong_password_is_fatal() {
+    let server = RedisServer::start(&["--requirepass", "right"]).unwrap();
+    let pool = pool(&server.uri().replace("://", "://wrong1@"));
+    let failure = ping(&pool, patiently()).await.unwrap_err();
+    assert!(matches!(failure.class, Class::Fatal { .. }), "{failure:?}");
+    assert!(!format!("{failure:?}").contains("wrong1"));
+}
+
+#[tokio::test]
+async fn a_script_is_sent_with_its_text_whenever_the_server_does_not_know_it() {
+    let server = RedisServer::start(&[]).unwrap();
+    let mut connection = connection(&server).await;
+    let script = Script::new(&["local a = ARGV[1]\n", "return {KEYS[1], a}"]);
+    for _ in 0..3 {
+        let answer = script
+            .run::<Vec<String>>(&mut connection, &["k"], &["x"], None)
+            .await
+            .unwrap();
+        assert_eq!(answer.value, ["k", "x"]);
+        assert_eq!(answer.acknowledged, None);
+        redis::cmd("SCRIPT")
+            .arg("FLUSH")
+            .exec_async(&mut connection)
+            .await
+            .unwrap();
+    }
+    let keys = [vec!["a"], vec!["b"]];
+    let answers: Vec<Vec<String>> = script
+        .run_each(&mut connection, &keys, &["y"])
+        .await
+        .unwrap();
+    assert_eq!(answers, [["a", "y"], ["b", "y"]]);
+}
+
+#[tokio::test]
+async fn replicas_are_counted_in_the_same_call() {
+    let server = RedisServer::start(&[]).unwrap();
+    let mut connection = connection(&server).await;
+    let script = Script::new(&["redis.call('SET', KEYS[1], 1) return 1"]);
+    let replicas = Some(Replicas {
+        count: 1,
+        timeout_ms: 10,
+    });
+    let answer = script
+        .run::<u32>(&mut connection, &["k"], &[], replicas)
+        .await
+        .unwrap();
+    assert_eq!((answer.value, answer.acknowledged), (1, Some(0)));
+}
