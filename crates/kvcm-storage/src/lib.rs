@@ -1,1 +1,21 @@
-//! Data storage backends: naming, availability, deletion.
+//! Data storage backends: where the bytes of cached blocks go, and what those places are called.
+//!
+//! The index keeps numbers, never URIs: [`UriTemplate`] derives the URI of a key from its
+//! [`Grant`] and [`Part`] when a reply needs it. **No place is ever granted twice**: every path
+//! carries the epoch and the counter of its grant, so that bytes which a demoted leader still
+//! writes or deletes can never be those of a later block. Clients treat URIs as opaque.
+
+mod data_storage;
+mod grant;
+mod kind;
+mod part;
+mod placement;
+mod segment;
+mod template;
+
+pub use data_storage::{DataStorage, OpenError, Settings};
+pub use grant::{Grant, Grants};
+pub use kind::Kind;
+pub use part::Part;
+pub use placement::{Limits, Reason, Refusal, Usage, choose};
+pub use template::{Uri, UriTemplate};
