@@ -197,6 +197,13 @@ impl Storage {
             let reason = format!("must not be negative, is {keys_per_file}");
             fields.add(format!("{place}storage_spec.key_count_per_file"), reason);
         }
+        if let StorageSpec::File(FileSpec { root_path, .. }) = &self.spec
+            && !root_path.is_empty()
+            && !root_path.starts_with('/')
+        {
+            let reason = "must begin with `/`, it follows the storage's name in URIs";
+            fields.add(format!("{place}storage_spec.root_path"), reason);
+        }
         for (field, path) in paths {
             if path.contains(|c: char| c == '?' || c == '#' || c.is_control()) {
                 let reason = "must not hold `?`, `#` or control characters, it is part of URIs";

@@ -98,6 +98,11 @@ async fn a_path_that_would_break_uris_is_refused() {
         "missing or invalid fields: {storage_spec.root_path} (storage_spec.root_path must not \
          hold `?`, `#` or control characters, it is part of URIs)"
     );
+    let error = registry
+        .add_storage(files("x", "relative/"))
+        .await
+        .unwrap_err();
+    assert!(error.to_string().contains("must begin with `/`"), "{error}");
 }
 
 #[tokio::test]

@@ -3,6 +3,9 @@
 use crate::common::{initialised, open, registration};
 use kvcm_registry::{Error, ErrorKind, Group, Registration, Registry};
 
+/// A field and a change that makes it differ or invalid.
+type Change = (&'static str, fn(&mut Registration));
+
 async fn refused(registry: &Registry, change: impl FnOnce(&mut Registration)) -> Error {
     let mut wanted = registration("i1");
     change(&mut wanted);
@@ -62,7 +65,7 @@ async fn each_field_of_the_identity_is_named_when_it_differs() {
         .register_instance(registration("i1"))
         .await
         .unwrap();
-    let changes: [(&str, fn(&mut Registration)); 6] = [
+    let changes: [Change; 6] = [
         ("instance_group_name", |r| r.group = "other".to_owned()),
         ("block_size", |r| r.block_size = 64),
         ("location_spec_infos", |r| r.location_spec_infos.reverse()),
@@ -94,7 +97,7 @@ async fn missing_and_invalid_fields_are_all_named() {
          block_size must be positive, is 0; model_deployment is missing; location_spec_infos must \
          hold 1 to 4096 specs, holds 0)"
     );
-    let changes: [(&str, fn(&mut Registration)); 12] = [
+    let changes: [Change; 12] = [
         ("block_size", |r| r.block_size = -1),
         ("instance_id", |r| r.id = "a\nb".to_owned()),
         ("instance_id", |r| r.id = "a".repeat(257)),
