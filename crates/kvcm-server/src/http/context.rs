@@ -1,0 +1,169 @@
+//! What a call carries beside its message.
+
+use std::net::SocketAddr;
+
+use http::{Extensions, HeaderMap};
+use kvcm_fence::Epoch;
+use thiserror::Error;
+
+const REQUEST_ID: &str = "x-kvcm-request-id";
+const MIN_EPOCH: &str = "x-kvcm-min-epoch";
+const TRACE_PARENT: &str = "traceparent";
+
+/// Longest request id, in bytes: it is kept for minutes with the answer.
+const REQUEST_ID_MAX: usize = 128;
+
+/// The peer of a connection; [`serve`](super::serve) puts it into each request's extensions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Remote(pub SocketAddr);
+
+/// What a call carries beside its message, the same over gRPC (as metadata) and HTTP.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CallContext {
+    /// Where the call comes from.
+    pub remote: Option<SocketAddr>,
+    /// `x-kvcm-request-id`: makes a repeat of a changing call get the same answer.
+    pub request_id: Option<String>,
+    /// `x-kvcm-min-epoch`: the lowest epoch whose answer the client accepts; zero when not given.
+    pub min_epoch: Epoch,
+    /// `traceparent` of W3C Trace Context; one that is malformed is as good as none.
+    pub trace: Option<TraceParent>,
+}
+
+/// The trace that a call belongs to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TraceParent {
+    /// 32 hexadecimal digits.
+    pub trace_id: String,
+    /// 16 hexadecimal digits: the caller's span.
+    pub parent_id: String,
+}
+
+/// A header that cannot be right.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("header {name}: expected {expected}")]
+pub struct HeaderError {
+    /// The header.
+    pub name: &'static str,
+    /// What can be written.
+    pub expected: &'static str,
+}
+
+impl CallContext {
+    /// Reads the context of a request.
+    ///
+    /// # Errors
+    /// When a header of ours is malformed.
+    pub fn read(headers: &HeaderMap, extensions: &Extensions) -> Result<Self, HeaderError> {
+        Ok(Self {
+            remote: extensions.get::<Remote>().map(|remote| remote.0),
+            request_id: request_id(headers)?,
+            min_epoch: min_epoch(headers)?,
+            trace: trace(headers),
+        })
+    }
+}
+
+fn request_id(headers: &HeaderMap) -> Result<Option<String>, HeaderError> {
+    let Some(value) = headers.get(REQUEST_ID) else {
+        return Ok(None);
+    };
+    let is_fine = |text: &&str| !text.is_empty() && text.len() <= REQUEST_ID_MAX;
+    match value.to_str().ok().filter(is_fine) {
+        Some(text) => Ok(Some(text.to_owned())),
+        None => Err(HeaderError {
+            name: REQUEST_ID,
+            expected: "1 to 128 visible ASCII characters",
+        }),
+    }
+}
+
+fn min_epoch(headers: &HeaderMap) -> Result<Epoch, HeaderError> {
+    let Some(value) = headers.get(MIN_EPOCH) else {
+        return Ok(Epoch::ZERO);
+    };
+    let number = value.to_str().ok().and_then(|text| text.parse().ok());
+    number
+        .and_then(|number| Epoch::new(number).ok())
+        .ok_or(HeaderError {
+            name: MIN_EPOCH,
+            expected: "a number below 2^53",
+        })
+}
+
+fn trace(headers: &HeaderMap) -> Option<TraceParent> {
+    let text = headers.get(TRACE_PARENT)?.to_str().ok()?;
+    let mut parts = text.split('-');
+    let (version, trace_id, parent_id) = (parts.next()?, parts.next()?, parts.next()?);
+    parts.next()?;
+    let is_id = |text: &str, length| {
+        let is_hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        text.len() == length && text.bytes().all(is_hex) && text.bytes().any(|byte| byte != b'0')
+    };
+    let is_version = version.len() == 2 && version != "ff";
+    (is_version && is_id(trace_id, 32) && is_id(parent_id, 16)).then(|| TraceParent {
+        trace_id: trace_id.to_owned(),
+        parent_id: parent_id.to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    fn read(name: &'static str, value: &[u8]) -> Result<CallContext, HeaderError> {
+        let mut headers = HeaderMap::new();
+        headers.insert(name, HeaderValue::from_bytes(value).unwrap());
+        CallContext::read(&headers, &Extensions::new())
+    }
+
+    #[test]
+    fn nothing_is_needed() {
+        let context = CallContext::read(&HeaderMap::new(), &Extensions::new());
+        assert_eq!(context, Ok(CallContext::default()));
+    }
+
+    #[test]
+    fn our_headers_are_read_or_refused() {
+        let id = read(REQUEST_ID, b"client-1:7").unwrap().request_id;
+        assert_eq!(id.as_deref(), Some("client-1:7"));
+        assert_eq!(
+            read(MIN_EPOCH, b"7").unwrap().min_epoch,
+            Epoch::new(7).unwrap()
+        );
+        for (name, value) in [
+            (REQUEST_ID, &b""[..]),
+            (REQUEST_ID, &[b'x'; 129]),
+            (REQUEST_ID, b"\xe4"),
+            (MIN_EPOCH, b"-1"),
+            (MIN_EPOCH, b"9007199254740992"),
+            (MIN_EPOCH, b""),
+        ] {
+            let error = read(name, value).unwrap_err();
+            assert!(error.to_string().contains(name), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_trace_is_taken_when_it_is_well_formed() {
+        let trace = b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+        let trace = read(TRACE_PARENT, trace).unwrap().trace.unwrap();
+        assert_eq!(trace.trace_id, "4bf92f3577b34da6a3ce929d0e0e4736");
+        assert_eq!(trace.parent_id, "00f067aa0ba902b7");
+        for bad in [
+            "",
+            "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7",
+            "00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01",
+            "ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+            "00-00000000000000000000000000000000-00f067aa0ba902b7-01",
+        ] {
+            assert_eq!(
+                read(TRACE_PARENT, bad.as_bytes()).unwrap().trace,
+                None,
+                "{bad}"
+            );
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! Limits on connections and bodies.
+
+use std::time::Duration;
+
+use crate::config::ServiceSettings;
+
+/// Limits on the connections of one listener.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConnectionLimits {
+    /// Most open connections; more are closed at once.
+    pub connections: usize,
+    /// Longest wait for the head of a request, which is also the longest idle time between two
+    /// requests of an HTTP/1.1 connection, and for a peer that takes no bytes.
+    pub read_timeout: Duration,
+    /// How long connections may go on once they shall end.
+    pub drain: Duration,
+}
+
+/// Limits on the body of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BodyLimits {
+    /// Its bytes.
+    pub bytes: usize,
+    /// Longest wait for all of it.
+    pub read_timeout: Duration,
+}
+
+impl From<&ServiceSettings> for ConnectionLimits {
+    fn from(settings: &ServiceSettings) -> Self {
+        Self {
+            connections: settings.limits.connections,
+            read_timeout: settings.limits.read_timeout,
+            drain: settings.drain,
+        }
+    }
+}
+
+impl From<&ServiceSettings> for BodyLimits {
+    fn from(settings: &ServiceSettings) -> Self {
+        Self {
+            bytes: settings.limits.request_bytes,
+            read_timeout: settings.limits.read_timeout,
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! HTTP: an accept loop with limits, and routes that speak the protocol's JSON.
+//!
+//! [`serve`] serves a router, of JSON or of gRPC, over HTTP/1.1 and HTTP/2 without TLS on one
+//! port. [`JsonRoutes`] makes `POST /api/…` routes from functions over messages. [`Listeners`]
+//! binds the ports before anything is served.
+
+mod body;
+mod connection;
+mod context;
+mod limits;
+mod listeners;
+mod prefixed;
+mod refusal;
+mod routes;
+mod serve;
+
+pub use context::{CallContext, HeaderError, Remote, TraceParent};
+pub use limits::{BodyLimits, ConnectionLimits};
+pub use listeners::{Listeners, Ports};
+pub use refusal::Refusal;
+pub use routes::JsonRoutes;
+pub use serve::{Served, serve};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,165 @@
+//! JSON routes from functions over messages.
+
+use std::{convert::Infallible, panic::AssertUnwindSafe};
+
+use axum::{Router, extract::Request, response::Response, routing::post};
+use bytes::Bytes;
+use futures_util::FutureExt;
+use http::{Method, StatusCode, Uri};
+use kvcm_proto::{
+    json::{from_json, to_json},
+    meta::ErrorCode,
+};
+use prost::{Message, Name};
+use tracing::error;
+
+use super::{
+    BodyLimits, CallContext, Refusal, body,
+    refusal::{UNPRINTABLE, json_response},
+};
+
+/// Builds the routes of a service, `POST /api/<rpc with a small first letter>` each.
+///
+/// Every request that a function gets is answered with 200, whatever the function says in its
+/// header; everything that is no such request gets a [`Refusal`] with a status of its own.
+#[derive(Debug)]
+pub struct JsonRoutes {
+    router: Router,
+    limits: BodyLimits,
+}
+
+impl JsonRoutes {
+    /// No routes yet.
+    pub fn new(limits: BodyLimits) -> Self {
+        Self {
+            router: Router::new(),
+            limits,
+        }
+    }
+
+    /// Serves the rpc named `rpc` (`GetCacheLocation`) by `call`.
+    #[must_use]
+    pub fn call<Req, Resp, F, Fut>(self, rpc: &str, call: F) -> Self
+    where
+        Req: Message + Name + Default + 'static,
+        Resp: Message + Name + 'static,
+        F: Fn(CallContext, Req) -> Fut + Clone + Send + Sync + 'static,
+        Fut: Future<Output = Resp> + Send,
+    {
+        self.route(rpc, move |context, body| {
+            let call = call.clone();
+            async move {
+                let request =
+                    from_json(&body).map_err(|error| Refusal::bad_request(error.to_string()))?;
+                // Not needed any more, and possibly megabytes.
+                drop(body);
+                Ok(print(&call(context, request).await))
+            }
+        })
+    }
+
+    /// Serves the rpc named `rpc` by a function that reads and writes JSON itself.
+    #[must_use]
+    pub fn raw<F, Fut>(self, rpc: &str, call: F) -> Self
+    where
+        F: Fn(CallContext, Bytes) -> Fut + Clone + Send + Sync + 'static,
+        Fut: Future<Output = Result<Bytes, Refusal>> + Send,
+    {
+        self.route(rpc, move |context, body| {
+            let answer = call(context, body);
+            async move { Ok(json_response(StatusCode::OK, answer.await?)) }
+        })
+    }
+
+    fn route<F, Fut>(mut self, rpc: &str, call: F) -> Self
+    where
+        F: Fn(CallContext, Bytes) -> Fut + Clone + Send + Sync + 'static,
+        Fut: Future<Output = Result<Response, Refusal>> + Send,
+    {
+        let limits = self.limits;
+        let handler = move |request: Request| {
+            let call = call.clone();
+            async move {
+                // A panic would take all streams of the connection along.
+                let answer = AssertUnwindSafe(answer(request, limits, call)).catch_unwind();
+                answer.await.unwrap_or_else(|_| Err(panicked()))
+            }
+        };
+        self.router = self.router.route(&path(rpc), post(handler));
+        self
+    }
+
+    /// Adds other routes to the same port: metrics, health.
+    #[must_use]
+    pub fn merge(mut self, router: Router) -> Self {
+        self.router = self.router.merge(router);
+        self
+    }
+
+    /// The router, which answers unknown paths and methods in JSON too.
+    pub fn finish(self) -> Router {
+        self.router
+            .method_not_allowed_fallback(wrong_method)
+            .fallback(unknown_path)
+    }
+}
+
+/// `GetCacheLocation` → `/api/getCacheLocation`.
+fn path(rpc: &str) -> String {
+    let mut letters = rpc.chars();
+    let first = letters.next().map(|letter| letter.to_ascii_lowercase());
+    let first = first.map(String::from).unwrap_or_default();
+    format!("/api/{first}{}", letters.as_str())
+}
+
+async fn answer<F, Fut>(request: Request, limits: BodyLimits, call: F) -> Result<Response, Refusal>
+where
+    F: Fn(CallContext, Bytes) -> Fut,
+    Fut: Future<Output = Result<Response, Refusal>>,
+{
+    let (head, body) = request.into_parts();
+    let context = CallContext::read(&head.headers, &head.extensions)?;
+    let body = body::read(&head.headers, body, limits).await?;
+    call(context, body).await
+}
+
+fn print<Resp: Message + Name>(response: &Resp) -> Response {
+    match to_json(response) {
+        Ok(json) => json_response(StatusCode::OK, json),
+        Err(error) => {
+            error!(%error, "answer cannot be printed");
+            json_response(StatusCode::INTERNAL_SERVER_ERROR, UNPRINTABLE)
+        }
+    }
+}
+
+fn panicked() -> Refusal {
+    Refusal::new(
+        StatusCode::INTERNAL_SERVER_ERROR,
+        ErrorCode::InternalError,
+        "the call failed by a mistake in the server; see its log",
+    )
+}
+
+async fn unknown_path(uri: Uri) -> Result<Infallible, Refusal> {
+    Err(Refusal::new(
+        StatusCode::NOT_FOUND,
+        ErrorCode::Unsupported,
+        format!(
+            "there is no {} on this port; calls are POST /api/<name>, the meta and the admin \
+             service have ports of their own",
+            uri.path()
+        ),
+    ))
+}
+
+async fn wrong_method(method: Method, uri: Uri) -> Result<Infallible, Refusal> {
+    Err(Refusal::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        ErrorCode::Unsupported,
+        format!(
+            "{} is not called with {method}; see the header allow",
+            uri.path()
+        ),
+    ))
+}

@@ -1,0 +1,139 @@
+//! The accept loop.
+
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+
+use axum::Router;
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::{sleep, timeout},
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tracing::{debug, info, warn};
+
+use super::{
+    ConnectionLimits,
+    connection::{self, Ends},
+};
+
+/// How long accepting rests when the process has no descriptor or memory for a connection.
+const REST: Duration = Duration::from_millis(50);
+
+/// How a listener ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Served {
+    /// Connections that were still open at the end of the drain and were cut.
+    pub cut: usize,
+}
+
+/// Serves `router` on `listener` until `drain` is cancelled, then lets what is in flight finish
+/// for `limits.drain`, cuts the rest, and returns. Dropping the future cuts all connections.
+pub async fn serve(
+    listener: TcpListener,
+    router: Router,
+    limits: ConnectionLimits,
+    drain: CancellationToken,
+) -> Served {
+    let cut = CancellationToken::new();
+    let _cut_on_drop = cut.clone().drop_guard();
+    let ends = Ends {
+        drain: drain.clone(),
+        cut: cut.clone(),
+    };
+    let connections = Connections::new(limits, router, ends);
+    tokio::select! {
+        biased;
+        () = drain.cancelled() => {}
+        () = connections.accept(&listener) => {}
+    }
+    // From here on connecting is refused, so that clients turn to another node at once.
+    drop(listener);
+    connections.tasks.close();
+    if timeout(limits.drain, connections.tasks.wait())
+        .await
+        .is_ok()
+    {
+        return Served { cut: 0 };
+    }
+    let open = connections.tasks.len();
+    info!(open, "connections are cut at the end of the drain");
+    cut.cancel();
+    connections.tasks.wait().await;
+    Served { cut: open }
+}
+
+/// The connections of one listener.
+struct Connections {
+    limits: ConnectionLimits,
+    router: Router,
+    ends: Ends,
+    free: Arc<Semaphore>,
+    tasks: TaskTracker,
+}
+
+impl Connections {
+    fn new(limits: ConnectionLimits, router: Router, ends: Ends) -> Self {
+        let count = limits.connections.min(Semaphore::MAX_PERMITS);
+        Self {
+            limits,
+            router,
+            ends,
+            free: Arc::new(Semaphore::new(count)),
+            tasks: TaskTracker::new(),
+        }
+    }
+
+    /// Accepts for ever.
+    async fn accept(&self, listener: &TcpListener) {
+        let mut refused = 0u64;
+        loop {
+            match listener.accept().await {
+                Ok((stream, peer)) => {
+                    let Ok(permit) = Arc::clone(&self.free).try_acquire_owned() else {
+                        // Closing tells the client to go elsewhere; waiting would tell nothing.
+                        refused += 1;
+                        if refused == 1 {
+                            let limit = self.limits.connections;
+                            warn!(limit, "too many connections, more are closed at once");
+                        }
+                        continue;
+                    };
+                    if refused > 0 {
+                        warn!(refused, "connections are accepted again");
+                        refused = 0;
+                    }
+                    self.spawn(stream, peer, permit);
+                }
+                Err(error) if is_of_peer(&error) => {
+                    debug!(%error, "connection broke before it was accepted");
+                }
+                Err(error) => {
+                    warn!(%error, "cannot accept a connection, trying again");
+                    sleep(REST).await;
+                }
+            }
+        }
+    }
+
+    fn spawn(&self, stream: TcpStream, peer: SocketAddr, permit: OwnedSemaphorePermit) {
+        let (router, limits, ends) = (self.router.clone(), self.limits, self.ends.clone());
+        self.tasks.spawn(async move {
+            let was_cut = connection::serve(stream, peer, router, limits, ends).await;
+            if was_cut {
+                debug!(%peer, "connection cut");
+            }
+            drop(permit);
+        });
+    }
+}
+
+/// Errors of one peer; the next connection may be fine at once.
+fn is_of_peer(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::ConnectionRefused
+            | io::ErrorKind::Interrupted
+    )
+}
