@@ -37,7 +37,7 @@ fn need_redis() -> anyhow::Result<()> {
     }
     let hint = format!(
         "the tests need {REDIS}: install it (Debian, Ubuntu: `apt-get install {REDIS}`; \
-         others: redis.io/docs/latest/operate/oss_and_stack/install), or set REDIS_SERVER_BIN \
+         others: see its documentation), or set REDIS_SERVER_BIN \
          to its file, and run `cargo xtask test` again"
     );
     if shell::find_program("apt-get").is_none() {
