@@ -28,6 +28,11 @@ impl Expansion {
         }
     }
 
+    /// How many keys each id becomes.
+    pub fn keys_per_id(self) -> u64 {
+        self.keys_per_id
+    }
+
     /// The keys of `hash_ids`, in order.
     pub fn keys(self, hash_ids: &[u64]) -> Vec<i64> {
         let per_id = self.keys_per_id;
