@@ -1,0 +1,167 @@
+//! The directory, and how files in it are changed so that a crash leaves the old or the new.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, ErrorKind, Write},
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
+
+use coordination_core::Error;
+
+use crate::{
+    Options,
+    error::{file_error, not_done, unknown},
+    file_system,
+    names::TEMPORARY,
+};
+
+/// The directory. All changes happen under the guard.
+#[derive(Debug)]
+pub(crate) struct Directory {
+    path: PathBuf,
+    /// The file system that it was on at first.
+    device: u64,
+    /// Of this process and no other: should somebody remove the guard file, two writers must not
+    /// write into one file.
+    temporary: PathBuf,
+}
+
+impl Directory {
+    /// Opens the directory, which comes into being when it is missing.
+    pub(crate) fn open(path: &Path, options: Options) -> Result<Self, Error> {
+        let fatal = |doing, error| {
+            let hint = "give the file backend a local directory that the process may write to";
+            Error::fatal(hint, file_error(doing, path, error))
+        };
+        fs::create_dir_all(path).map_err(|error| fatal("create directory", error))?;
+        let shared = file_system::shared(path).map_err(|error| fatal("examine", error))?;
+        if let Some(name) = shared {
+            let path = path.display();
+            if !options.allow_network_fs {
+                let hint = "use a local directory, another backend, or allow_network_fs=true";
+                let source = format!("{path} is on {name}, where file locks may mean nothing");
+                return Err(Error::fatal(hint, source));
+            }
+            tracing::warn!(%path, file_system = name, "file locks may mean nothing here");
+        }
+        let device = fs::metadata(path)
+            .map_err(|error| fatal("examine", error))?
+            .dev();
+        let temporary = path.join(format!("{TEMPORARY}{:032x}", fastrand::u128(..)));
+        Ok(Self {
+            path: path.to_owned(),
+            device,
+            temporary,
+        })
+    }
+
+    /// That the directory is there and still on its file system: an unmounted one leaves an empty
+    /// directory behind, where every lock would look free.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let found = fs::metadata(&self.path).map_err(not_done("find", &self.path))?;
+        if found.dev() != self.device {
+            let path = self.path.display();
+            return Err(Error::not_done(format!(
+                "{path} is on another file system than at the start"
+            )));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn path_of(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// The names of all files.
+    pub(crate) fn names(&self) -> Result<Vec<String>, Error> {
+        let failed = || not_done("list", &self.path);
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&self.path).map_err(failed())? {
+            let name = entry.map_err(failed())?.file_name();
+            // A name that is no text is none of ours.
+            if let Ok(name) = name.into_string() {
+                names.push(name);
+            }
+        }
+        Ok(names)
+    }
+
+    /// What a file holds, or none when there is no such file in a directory that is there.
+    pub(crate) fn read(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
+        let path = self.path_of(name);
+        match fs::read(&path) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                self.check()?;
+                Ok(None)
+            }
+            Err(error) => Err(not_done("read", &path)(error)),
+        }
+    }
+
+    /// Makes the file hold `bytes`, durably, or leaves it as it was. Makes names that were added
+    /// before durable, too.
+    pub(crate) fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), Error> {
+        let path = self.path_of(name);
+        let written = self
+            .write_temporary(bytes)
+            .and_then(|()| fs::rename(&self.temporary, &path));
+        if let Err(error) = written {
+            // It may not even have been created.
+            let _ = fs::remove_file(&self.temporary);
+            return Err(not_done("write", &path)(error));
+        }
+        self.sync().map_err(unknown("make durable", &path))
+    }
+
+    /// Adds an empty file that must not be there. Durable after the next [`Self::replace`].
+    pub(crate) fn add_mark(&self, name: &str) -> Result<(), Error> {
+        let path = self.path_of(name);
+        let created = OpenOptions::new().write(true).create_new(true).open(&path);
+        created.map_err(not_done("create", &path))?;
+        Ok(())
+    }
+
+    /// Removes a file, durably.
+    pub(crate) fn remove(&self, name: &str) -> Result<(), Error> {
+        let path = self.path_of(name);
+        fs::remove_file(&path).map_err(not_done("remove", &path))?;
+        self.sync().map_err(unknown("make durable", &path))
+    }
+
+    /// Removes files that nobody needs, if possible.
+    pub(crate) fn discard<'n>(&self, names: impl IntoIterator<Item = &'n str>) {
+        for name in names {
+            if let Err(error) = fs::remove_file(self.path_of(name)) {
+                tracing::debug!(%error, name, "cannot remove a file that nobody needs");
+            }
+        }
+    }
+
+    /// Renames a damaged file so that people can look at it.
+    pub(crate) fn set_aside(&self, name: &str, how: &str) -> Result<(), Error> {
+        let path = self.path_of(name);
+        let aside = (1u32..)
+            .map(|number| format!("{name}.damaged.{number}"))
+            .find(|aside| fs::symlink_metadata(self.path_of(aside)).is_err())
+            .unwrap_or_default();
+        fs::rename(&path, self.path_of(&aside)).map_err(not_done("set aside", &path))?;
+        tracing::warn!(file = %path.display(), how, aside, "a damaged record was set aside");
+        self.sync().map_err(unknown("make durable", &path))
+    }
+
+    fn write_temporary(&self, bytes: &[u8]) -> io::Result<()> {
+        let mut file = File::create(&self.temporary)?;
+        file.write_all(bytes)?;
+        file.sync_data()
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        File::open(&self.path)?.sync_all()
+    }
+}

@@ -1,0 +1,86 @@
+//! Waiting until a file is replaced.
+
+use std::{io, mem::MaybeUninit, os::fd::OwnedFd, path::Path};
+
+use rustix::{
+    fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags},
+    io::Errno,
+};
+use tokio::io::unix::AsyncFd;
+
+use crate::readiness;
+
+/// Waits until a file is renamed to a name in a directory, which is how records are replaced.
+pub(crate) struct NameWatch {
+    name: String,
+    queue: Queue,
+}
+
+/// Events come from the beginning on; the runtime is only known at the first wait.
+enum Queue {
+    Fresh(Option<OwnedFd>),
+    Registered(AsyncFd<OwnedFd>),
+}
+
+impl NameWatch {
+    /// # Errors
+    /// When the user has used up their inotify instances, for example.
+    pub(crate) fn new(directory: &Path, name: &str) -> io::Result<Self> {
+        let queue = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
+        let what = WatchFlags::MOVED_TO
+            | WatchFlags::DELETE_SELF
+            | WatchFlags::MOVE_SELF
+            | WatchFlags::ONLYDIR;
+        inotify::add_watch(&queue, directory, what)?;
+        Ok(Self {
+            name: name.to_owned(),
+            queue: Queue::Fresh(Some(queue)),
+        })
+    }
+
+    /// Returns when the file was replaced since the last call. Cancel-safe.
+    ///
+    /// # Errors
+    /// When no more events will come: the directory has gone, for instance.
+    pub(crate) async fn changed(&mut self) -> io::Result<()> {
+        if let Queue::Fresh(queue) = &mut self.queue {
+            let queue = queue.take().ok_or(io::ErrorKind::NotConnected)?;
+            let registered = readiness::register(queue)?;
+            self.queue = Queue::Registered(registered);
+        }
+        let Queue::Registered(queue) = &self.queue else {
+            return Err(io::ErrorKind::NotConnected.into());
+        };
+        loop {
+            let mut ready = queue.readable().await?;
+            let is_ours = read_all(queue.get_ref(), &self.name)?;
+            ready.clear_ready();
+            if is_ours {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Empties the queue; returns whether the file `name` may have been replaced.
+fn read_all(queue: &OwnedFd, name: &str) -> io::Result<bool> {
+    let mut buffer = [MaybeUninit::uninit(); 4096];
+    let mut reader = Reader::new(queue, &mut buffer);
+    let mut is_ours = false;
+    let gone = ReadFlags::IGNORED | ReadFlags::UNMOUNT | ReadFlags::MOVE_SELF;
+    loop {
+        match reader.next() {
+            Ok(event) if event.events().intersects(gone) => {
+                return Err(io::Error::other("the directory has gone"));
+            }
+            Ok(event) => {
+                let overflow = event.events().contains(ReadFlags::QUEUE_OVERFLOW);
+                let file = event.file_name();
+                is_ours |= overflow || file.is_some_and(|file| file.to_bytes() == name.as_bytes());
+            }
+            Err(Errno::AGAIN) => return Ok(is_ours),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
