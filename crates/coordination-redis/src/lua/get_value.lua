@@ -1,0 +1,4 @@
+if not value then
+  return {}
+end
+return {value, text(version), text(redis.call('PTTL', KEYS[1]))}

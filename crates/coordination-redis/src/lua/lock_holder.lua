@@ -1,0 +1,4 @@
+if not holder then
+  return {'free'}
+end
+return held()
