@@ -1,1 +1,59 @@
 //! The cache manager: write sessions, placement and quota over index, storage and journal.
+//!
+//! [`CacheManager::open`] recovers from a journal whose writer only a claim can give. Lookups are
+//! synchronous and read memory. A change goes to the journal first and shows once that has
+//! acknowledged it; the journal also refuses a node that has been superseded
+//! ([`Error::is_fenced`]), so the manager knows nothing of elections.
+//!
+//! Answers go to a [`ReplySink`], one [`View`] per location, from which a server writes its
+//! protocol's bytes without an object per key in between.
+
+mod append;
+mod config;
+mod error;
+mod expiry;
+mod finish;
+mod home;
+mod locate;
+mod location_id;
+mod manager;
+mod mask;
+mod meta;
+mod naming;
+mod ops;
+mod placement;
+mod recovery;
+mod remove;
+mod request;
+mod select;
+mod session_id;
+mod sessions;
+mod sink;
+mod specs;
+mod start;
+mod storages;
+mod tokens;
+mod usage;
+mod view;
+
+pub use config::Config;
+pub use error::{Capacity, Error, ErrorKind};
+pub use location_id::LocationId;
+pub use manager::{CacheManager, Counts};
+pub use mask::{Mask, Skipped};
+pub use meta::{Meta, MetaState};
+pub use recovery::Recovered;
+pub use request::{
+    Blocks, FinishRequest, LocateLenRequest, LocateRequest, MetaRequest, QueryType, RemoveRequest,
+    StartRequest, TrimRequest, TrimStrategy,
+};
+pub use session_id::{InvalidSessionId, SessionId};
+pub use sink::ReplySink;
+pub use start::{Granted, Started};
+pub use tokens::block_keys;
+pub use view::{SpecView, View};
+
+pub use kvcm_storage::Uri;
+
+/// The result of a call.
+pub type Result<T, E = Error> = std::result::Result<T, E>;

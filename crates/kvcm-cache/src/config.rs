@@ -1,0 +1,57 @@
+//! Settings of the cache manager.
+
+use std::time::Duration;
+
+/// Settings of a [`CacheManager`](crate::CacheManager).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Most keys of one request.
+    pub keys_per_request_max: usize,
+    /// Life of a write session whose start does not say one.
+    pub write_timeout_default: Duration,
+    /// Longest life of a write session: longer wishes are cut to it.
+    pub write_timeout_max: Duration,
+    /// Life of a session without new keys, which has nothing to wait for.
+    pub empty_session_life: Duration,
+    /// Open write sessions at most.
+    pub sessions_max: usize,
+    /// How long a call waits for the journal.
+    pub journal_timeout: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            keys_per_request_max: 65_536,
+            write_timeout_default: Duration::from_secs(30),
+            write_timeout_max: Duration::from_secs(1800),
+            empty_session_life: Duration::from_secs(10),
+            sessions_max: 1_000_000,
+            journal_timeout: Duration::from_secs(5),
+        }
+    }
+}
+
+impl Config {
+    /// The life of a session that was asked to live for `seconds`.
+    pub(crate) fn session_life(&self, seconds: i32) -> Duration {
+        match u64::try_from(seconds) {
+            Ok(seconds) if seconds > 0 => Duration::from_secs(seconds).min(self.write_timeout_max),
+            _ => self.write_timeout_default,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn odd_timeouts_become_the_default_or_the_most() {
+        let config = Config::default();
+        let life = |seconds| config.session_life(seconds).as_secs();
+        assert_eq!((life(0), life(-5), life(i32::MIN)), (30, 30, 30));
+        assert_eq!((life(1), life(1800), life(1801)), (1, 1800, 1800));
+        assert_eq!(life(i32::MAX), 1800);
+    }
+}

@@ -1,0 +1,181 @@
+//! Lookups.
+
+use kvcm_index::{Counter, Grant, Location, LocationSink, State};
+
+use crate::{
+    CacheManager, Error, LocateLenRequest, LocateRequest, Mask, QueryType, ReplySink, Result, View,
+    home::Home,
+    manager::require_lookup,
+    placement,
+    select::Selector,
+    storages::{List, Usable},
+    view::SpecFilter,
+};
+
+impl CacheManager {
+    /// Writes the locations of the request's keys into the sink and returns the number of hits.
+    /// A lookup counts as a use of the keys that it hits.
+    ///
+    /// Prefix match: the locations of the unmasked keys up to the first that cannot be read. The
+    /// others: one entry per key, placeholders where there is nothing to read; a window match fills
+    /// only its window. A location in a storage that is disabled or gone cannot be read.
+    ///
+    /// # Errors
+    /// [`Error::MissingFields`], [`Error::InvalidArgument`] (window, mask, too many keys),
+    /// [`Error::InstanceNotExist`], [`Error::Internal`] when all storages of the group are
+    /// unavailable. The sink got nothing then.
+    pub fn locate(
+        &self,
+        request: &LocateRequest<'_>,
+        sink: &mut (impl ReplySink + ?Sized),
+    ) -> Result<usize> {
+        require_lookup(request)?;
+        let lookup = self.lookup(request)?;
+        let keys = self.keys(&lookup.home, request.blocks)?;
+        let mut answers = Answers(Vec::with_capacity(keys.len()));
+        let hits = lookup.run(request, &keys, self.shared.now_s(), &mut answers)?;
+        let Lookup { home, filter, .. } = &lookup;
+        // Listed after the look, so that every storage that was found has its name.
+        let named = home.named(&self.shared.storages.list());
+        let masked = |at| request.query == QueryType::PrefixMatch && request.mask.contains(at);
+        let answered = keys.iter().enumerate().filter(|(at, _)| !masked(*at));
+        for ((_, key), location) in answered.zip(&answers.0) {
+            let naming = location.is_serving().then(|| named.get(location.storage()));
+            let found = naming.flatten().map(|naming| (*location, &**naming));
+            sink.location(&View::new(home, filter, *key, found));
+        }
+        Ok(hits)
+    }
+
+    /// The number of keys that the same lookup, without mask, would hit.
+    ///
+    /// # Errors
+    /// As [`locate`](Self::locate).
+    pub fn locate_len(&self, request: &LocateLenRequest<'_>) -> Result<usize> {
+        let request = LocateRequest {
+            instance_id: request.instance_id,
+            query: request.query,
+            blocks: request.blocks,
+            mask: Mask::None,
+            window: request.window,
+            spec_names: &[],
+        };
+        require_lookup(&request)?;
+        let lookup = self.lookup(&request)?;
+        let keys = self.keys(&lookup.home, request.blocks)?;
+        lookup.run(
+            &request,
+            &keys,
+            self.shared.now_s(),
+            &mut Counter::default(),
+        )
+    }
+
+    fn lookup(&self, request: &LocateRequest<'_>) -> Result<Lookup> {
+        let home = self.home(request.instance_id)?;
+        // A group that is gone has no candidates; what was written is still there.
+        if let Some(group) = self.registry.group(&home.instance.group) {
+            placement::available(&self.registry, &group)?;
+        }
+        let storages = self.shared.storages.list();
+        Ok(Lookup {
+            filter: SpecFilter::new(&home.instance, request.spec_names),
+            usable: storages.usable(&self.registry),
+            storages,
+            home,
+        })
+    }
+}
+
+/// What one lookup works on.
+struct Lookup {
+    home: std::sync::Arc<Home>,
+    filter: SpecFilter,
+    storages: List,
+    usable: Usable,
+}
+
+impl Lookup {
+    fn run(
+        &self,
+        request: &LocateRequest<'_>,
+        keys: &[i64],
+        now_s: u32,
+        sink: &mut impl LocationSink,
+    ) -> Result<usize> {
+        let selector = Selector {
+            home: &self.home,
+            storages: &self.storages,
+            usable: &self.usable,
+            filter: &self.filter,
+        };
+        let select = |locations: &[Location]| selector.select(locations);
+        let index = &self.home.index;
+        Ok(match request.query {
+            QueryType::BatchGet => index.get_batch(keys.iter().copied(), now_s, select, sink),
+            QueryType::PrefixMatch => {
+                request.mask.check("block_mask")?;
+                match request.mask {
+                    Mask::Bools(_) => {
+                        let unmasked = keys.iter().enumerate();
+                        let unmasked = unmasked.filter(|(at, _)| !request.mask.contains(*at));
+                        index.match_prefix(unmasked.map(|(_, key)| *key), now_s, select, sink)
+                    }
+                    Mask::Offset(_) | Mask::None => {
+                        let start = start(request.mask, keys.len());
+                        index.match_prefix(keys[start..].iter().copied(), now_s, select, sink)
+                    }
+                }
+            }
+            QueryType::ReverseRollWindow => {
+                let window = window(request.window, keys.len())?;
+                index.match_window(keys, window, now_s, select, sink)
+            }
+        })
+    }
+}
+
+fn window(window: i32, keys: usize) -> Result<usize> {
+    // A window of nothing is found everywhere and nowhere.
+    usize::try_from(window)
+        .ok()
+        .filter(|window| (1..=keys).contains(window))
+        .ok_or_else(|| {
+            Error::invalid(format!(
+                "sw_size is {window}, it must be from 1 to the number of keys ({keys})"
+            ))
+        })
+}
+
+/// Where the keys after a mask at the front begin.
+fn start(mask: Mask<'_>, keys: usize) -> usize {
+    match mask {
+        Mask::Offset(offset) => usize::try_from(offset).unwrap_or(0).min(keys),
+        Mask::None | Mask::Bools(_) => 0,
+    }
+}
+
+/// Copies what the index finds, so that the answer is written without its lock.
+struct Answers(Vec<Location>);
+
+/// Stands for "nothing to read".
+const PLACEHOLDER: Location = Location::new(
+    Grant {
+        epoch: 0,
+        counter: 0,
+    },
+    0,
+    0,
+    0,
+    State::Reserved,
+);
+
+impl LocationSink for Answers {
+    fn location(&mut self, _key: i64, location: &Location) {
+        self.0.push(*location);
+    }
+
+    fn placeholder(&mut self) {
+        self.0.push(PLACEHOLDER);
+    }
+}

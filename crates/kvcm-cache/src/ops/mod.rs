@@ -1,0 +1,254 @@
+//! What the cache manager writes into its journal.
+//!
+//! A batch is a list of operations, each `number u8 | length u32 | body`. They name locations by
+//! key and grant, so they commute: applied twice, or in another order than that of the journal as
+//! long as the start comes first, they lead to the same state.
+
+mod codec;
+mod end;
+mod remove;
+mod start;
+mod storage;
+
+pub(crate) use codec::DecodeError;
+use codec::{Decoded, Put, Take};
+pub(crate) use end::{End, Ending};
+pub(crate) use remove::{Remove, Removed};
+pub(crate) use start::Start;
+pub(crate) use storage::DefineStorage;
+
+/// Batch kind of these operations in the journal. Stored.
+pub(crate) const KIND: u16 = 2;
+/// Version of their encoding. Stored.
+pub(crate) const VERSION: u16 = 1;
+
+/// One operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Op {
+    DefineStorage(DefineStorage),
+    Start(Start),
+    End(End),
+    Remove(Remove),
+}
+
+/// Numbers of the operations. Stored, so they never change.
+#[repr(u8)]
+enum Number {
+    DefineStorage = 1,
+    Start = 2,
+    End = 3,
+    Remove = 4,
+}
+
+impl Op {
+    /// Appends the operation to a batch.
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        let number = match self {
+            Self::DefineStorage(_) => Number::DefineStorage,
+            Self::Start(_) => Number::Start,
+            Self::End(_) => Number::End,
+            Self::Remove(_) => Number::Remove,
+        };
+        out.push(number as u8);
+        let length_at = out.len();
+        out.extend_from_slice(&[0; 4]);
+        let mut put = Put(out);
+        match self {
+            Self::DefineStorage(op) => op.encode(&mut put),
+            Self::Start(op) => op.encode(&mut put),
+            Self::End(op) => op.encode(&mut put),
+            Self::Remove(op) => op.encode(&mut put),
+        }
+        let length = out.len() - length_at - 4;
+        let length = u32::try_from(length).unwrap_or(u32::MAX);
+        out[length_at..length_at + 4].copy_from_slice(&length.to_le_bytes());
+    }
+
+    /// Takes the operations out of a batch, one result each: one that is not understood does not
+    /// cost the others.
+    pub(crate) fn decode_all(bytes: &[u8]) -> Vec<Decoded<Self>> {
+        let mut take = Take(bytes);
+        let mut ops = Vec::new();
+        while !take.0.is_empty() {
+            let framed = take.u8().and_then(|number| Ok((number, take.bytes()?)));
+            match framed {
+                Ok((number, body)) => ops.push(Self::decode(number, body)),
+                Err(error) => {
+                    ops.push(Err(error));
+                    break;
+                }
+            }
+        }
+        ops
+    }
+
+    fn decode(number: u8, body: &[u8]) -> Decoded<Self> {
+        const DEFINE_STORAGE: u8 = Number::DefineStorage as u8;
+        const START: u8 = Number::Start as u8;
+        const END: u8 = Number::End as u8;
+        const REMOVE: u8 = Number::Remove as u8;
+        let mut take = Take(body);
+        let op = match number {
+            DEFINE_STORAGE => DefineStorage::decode(&mut take).map(Self::DefineStorage),
+            START => Start::decode(&mut take).map(Self::Start),
+            END => End::decode(&mut take).map(Self::End),
+            REMOVE => Remove::decode(&mut take).map(Self::Remove),
+            unknown => Err(DecodeError::UnknownOperation(unknown)),
+        }?;
+        take.end()?;
+        Ok(op)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kvcm_index::Grant;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{mask::Success, session_id::SessionId};
+
+    fn grant() -> impl Strategy<Value = Grant> {
+        (0u64..1 << 53, any::<u64>()).prop_map(|(epoch, counter)| Grant { epoch, counter })
+    }
+
+    fn session() -> impl Strategy<Value = SessionId> {
+        any::<u64>().prop_map(|seed| SessionId::random(&mut fastrand::Rng::with_seed(seed)))
+    }
+
+    fn keys() -> impl Strategy<Value = Vec<i64>> {
+        prop::collection::vec(any::<i64>(), 0..70)
+    }
+
+    fn start() -> impl Strategy<Value = Start> {
+        let groups = prop::collection::vec(".{0,5}", 0..3);
+        let of_keys = prop::collection::vec(any::<u16>(), 0..5);
+        let text = ".{0,9}";
+        let numbers = (any::<u64>(), any::<u32>(), any::<u16>());
+        (session(), text, grant(), numbers, groups, of_keys, keys()).prop_map(
+            |(session, instance, grant, numbers, groups, group_of_key, keys)| Start {
+                session,
+                instance,
+                fingerprint: numbers.0,
+                grant,
+                life_ms: numbers.1,
+                storage: numbers.2,
+                groups,
+                group_of_key,
+                keys,
+            },
+        )
+    }
+
+    fn op() -> impl Strategy<Value = Op> {
+        let ending = prop_oneof![
+            Just(Ending::Expired),
+            Just(Ending::BadMask),
+            prop::collection::vec(any::<bool>(), 0..130).prop_map(|bools| {
+                let mask = crate::Mask::Bools(&bools);
+                Ending::Finished(Success::new(mask, bools.len()).unwrap())
+            }),
+        ];
+        let removed = (grant(), keys()).prop_map(|(grant, keys)| Removed { grant, keys });
+        prop_oneof![
+            (any::<u16>(), ".{0,20}")
+                .prop_map(|(number, config)| Op::DefineStorage(DefineStorage { number, config })),
+            start().prop_map(Op::Start),
+            (session(), ending).prop_map(|(session, ending)| Op::End(End { session, ending })),
+            (".{0,9}", prop::collection::vec(removed, 0..3))
+                .prop_map(|(instance, removed)| Op::Remove(Remove { instance, removed })),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn operations_round_trip(ops in prop::collection::vec(op(), 0..5)) {
+            let mut bytes = Vec::new();
+            ops.iter().for_each(|op| op.encode(&mut bytes));
+            let decoded: Result<Vec<_>, _> = Op::decode_all(&bytes).into_iter().collect();
+            prop_assert_eq!(decoded, Ok(ops));
+        }
+
+        #[test]
+        fn damage_is_an_error_or_another_operation_never_a_panic(
+            op in op(), at in any::<prop::sample::Index>(), byte: u8, cut in any::<prop::sample::Index>()
+        ) {
+            let mut bytes = Vec::new();
+            op.encode(&mut bytes);
+            let whole = bytes.clone();
+            bytes.truncate(cut.index(whole.len()));
+            let torn = Op::decode_all(&bytes);
+            prop_assert!(torn.is_empty() || torn.iter().any(Result::is_err));
+            let mut bytes = whole;
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+            let _ = Op::decode_all(&bytes);
+        }
+    }
+
+    #[test]
+    fn an_unknown_operation_does_not_cost_its_neighbours() {
+        let end = Op::End(End {
+            session: SessionId::random(&mut fastrand::Rng::with_seed(1)),
+            ending: Ending::Expired,
+        });
+        let mut bytes = Vec::new();
+        end.encode(&mut bytes);
+        bytes.extend_from_slice(&[99, 2, 0, 0, 0, 7, 7]);
+        end.encode(&mut bytes);
+        let expected = [
+            Ok(end.clone()),
+            Err(DecodeError::UnknownOperation(99)),
+            Ok(end),
+        ];
+        assert_eq!(Op::decode_all(&bytes), expected);
+    }
+
+    /// The bytes of version 1, kept for ever: data written by an old program must stay readable.
+    #[test]
+    fn version_1_reads_and_writes_its_fixture() {
+        let session: SessionId = "abcdefghijklmnopqrstuvwxyz012345".parse().unwrap();
+        let grant = Grant {
+            epoch: 7,
+            counter: 9,
+        };
+        let ops = [
+            Op::DefineStorage(DefineStorage {
+                number: 3,
+                config: "{}".into(),
+            }),
+            Op::Start(Start {
+                session,
+                instance: "i".into(),
+                fingerprint: 5,
+                grant,
+                life_ms: 1000,
+                storage: 3,
+                groups: vec!["g".into()],
+                group_of_key: vec![],
+                keys: vec![-1],
+            }),
+            Op::End(End {
+                session,
+                ending: Ending::Finished(Success::new(crate::Mask::Offset(1), 1).unwrap()),
+            }),
+            Op::Remove(Remove {
+                instance: "i".into(),
+                removed: vec![Removed {
+                    grant,
+                    keys: vec![-1],
+                }],
+            }),
+        ];
+        let mut bytes = Vec::new();
+        ops.iter().for_each(|op| op.encode(&mut bytes));
+        assert_eq!(
+            hex(&bytes),
+            include_str!("../../tests/fixtures/ops_v1.hex").trim()
+        );
+    }
+
+    fn hex(bytes: &[u8]) -> String {
+        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
