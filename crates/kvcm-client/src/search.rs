@@ -1,0 +1,325 @@
+//! Finding the leader: asking nodes who leads.
+//!
+//! Any node answers, so any seed will do. Nodes are asked one after the other, the next one as
+//! soon as one fails, tells nothing new, or is silent for the hedge delay; when the known leader
+//! is in doubt, all at once. Calls that want the same search share one.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use futures_util::{StreamExt, stream::FuturesUnordered};
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use crate::{
+    address::Address,
+    cluster_info::{self, ClusterInfo},
+    core::Core,
+    leader::{Leader, LeaderTable},
+    rpc::{Failed, Outgoing, exchange},
+    stats::count,
+};
+
+/// Nodes that are asked at the same moment at most.
+const AT_ONCE_MAX: usize = 8;
+
+/// How long the rest is listened to, at least, once somebody answered without news.
+const GRACE_MIN: Duration = Duration::from_millis(10);
+
+/// What lets searches be shared.
+#[derive(Debug, Default)]
+pub(crate) struct Searches {
+    gate: tokio::sync::Mutex<()>,
+    last: Mutex<Option<Arc<Round>>>,
+}
+
+/// One finished search.
+#[derive(Debug)]
+pub(crate) struct Round {
+    started: Instant,
+    /// The best answer of those that came in time.
+    pub(crate) best: Option<ClusterInfo>,
+    /// Whether the best answer named a leader that the client accepted.
+    found: bool,
+    /// What each node said, for people.
+    told: Vec<(Address, String)>,
+}
+
+impl Core {
+    /// Finds out who leads and enters it into the table. A search that started at or after
+    /// `since` is shared instead of repeated.
+    ///
+    /// `doubt`: an answer that names the leader which is known already is no news, so the others
+    /// are heard too.
+    pub(crate) async fn search(&self, since: Instant, doubt: bool) -> Arc<Round> {
+        if let Some(round) = self.searches.recent(since) {
+            return round;
+        }
+        let _turn = self.searches.gate.lock().await;
+        if let Some(round) = self.searches.recent(since) {
+            return round;
+        }
+        count(&self.counters.discoveries);
+        let round = Arc::new(self.ask_around(doubt).await);
+        tracing::debug!(found = round.found, %round, "searched for the leader");
+        *self.searches.last.lock() = Some(Arc::clone(&round));
+        round
+    }
+
+    async fn ask_around(&self, doubt: bool) -> Round {
+        let started = Instant::now();
+        let (known, doubt) = {
+            let table = self.table.borrow();
+            let in_doubt = table.leader().is_some() && (doubt || table.route().is_none());
+            (table.leader().cloned(), in_doubt)
+        };
+        let in_vain = self
+            .searches
+            .last
+            .lock()
+            .as_ref()
+            .is_some_and(|last| !last.found);
+        let mut next = self.nodes_to_ask(known.as_deref(), doubt).into_iter();
+        let mut asking = FuturesUnordered::new();
+        let mut told: Vec<(Address, String)> = Vec::new();
+        let mut answers: Vec<ClusterInfo> = Vec::new();
+        let mut listen_until: Option<Instant> = None;
+        let first = if doubt || in_vain { AT_ONCE_MAX } else { 1 };
+        asking.extend(next.by_ref().take(first).map(|address| self.ask(address)));
+        let mut hedge_at = started + self.settings.hedge_delay;
+        loop {
+            let more = next.len() > 0;
+            let end = listen_until.filter(|_| !more);
+            tokio::select! {
+                Some((address, took, answer)) = asking.next() => {
+                    match answer {
+                        Ok(info) => {
+                            told.push((address, describe(&info)));
+                            let news = self.table.borrow().is_news(&info, known.as_deref(), doubt);
+                            answers.push(info);
+                            if news {
+                                break;
+                            }
+                            let grace = (took * 2).clamp(GRACE_MIN, self.settings.hedge_delay);
+                            listen_until = Some(Instant::now() + grace);
+                        }
+                        Err(failed) => told.push((address, failed.text)),
+                    }
+                    asking.extend(next.next().map(|address| self.ask(address)));
+                    hedge_at = Instant::now() + self.settings.hedge_delay;
+                }
+                () = tokio::time::sleep_until(hedge_at), if more => {
+                    asking.extend(next.next().map(|address| self.ask(address)));
+                    hedge_at = Instant::now() + self.settings.hedge_delay;
+                }
+                () = tokio::time::sleep_until(end.unwrap_or(hedge_at)), if end.is_some() => break,
+                else => break,
+            }
+        }
+        let best = self.table.borrow().best(answers);
+        let found = best.as_ref().is_some_and(|info| self.enter(info));
+        Round {
+            started,
+            best,
+            found,
+            told,
+        }
+    }
+
+    /// The leader first, then the seeds, then nodes that led before.
+    fn nodes_to_ask(&self, known: Option<&Leader>, doubt: bool) -> Vec<Address> {
+        let table = self.table.borrow();
+        let leader = known.map(|leader| &leader.address).filter(|_| !doubt);
+        let mut order: Vec<Address> = Vec::new();
+        for address in leader.into_iter().chain(&self.seeds).chain(table.nodes()) {
+            if !order.contains(address) {
+                order.push(address.clone());
+            }
+        }
+        order
+    }
+
+    async fn ask(&self, address: Address) -> (Address, Duration, Result<ClusterInfo, Failed>) {
+        let started = Instant::now();
+        let answer = self.ask_node(&address, self.settings.ask_timeout).await;
+        (address, started.elapsed(), answer)
+    }
+
+    /// Asks one node who leads.
+    pub(crate) async fn ask_node(
+        &self,
+        address: &Address,
+        timeout: Duration,
+    ) -> Result<ClusterInfo, Failed> {
+        let outgoing = Outgoing {
+            path: cluster_info::PATH,
+            body: cluster_info::request(),
+            request_id: None,
+            min_epoch: 0,
+            timeout,
+            reply_bytes_max: self.settings.reply_bytes_max,
+        };
+        let incoming = self.send(address, &outgoing).await?;
+        ClusterInfo::read(address, &incoming.body)
+    }
+
+    /// Sends to one node, and gives the connection up when it shows a dead transport.
+    pub(crate) async fn send(
+        &self,
+        address: &Address,
+        outgoing: &Outgoing<'_>,
+    ) -> Result<crate::rpc::Incoming, Failed> {
+        let connection = self
+            .channels
+            .get(address)
+            .map_err(|why| Failed::local(crate::policy::Failure::Unreachable, why))?;
+        let result = exchange(connection.channel.clone(), outgoing).await;
+        if let Err(failed) = &result
+            && failed.failure.breaks_connection()
+            && self.channels.evict(address, &connection)
+        {
+            count(&self.counters.evictions);
+        }
+        result
+    }
+
+    fn enter(&self, info: &ClusterInfo) -> bool {
+        let Some(node) = info.leader.clone() else {
+            return false;
+        };
+        let Ok(address) = Address::parse(&node.endpoint) else {
+            return false;
+        };
+        let mut entered = false;
+        self.table.send_modify(|table| {
+            let epoch = info.leader_epoch.unwrap_or(0);
+            entered = table.discovered(info.cluster(), epoch, node, address);
+        });
+        entered
+    }
+}
+
+impl Searches {
+    fn recent(&self, since: Instant) -> Option<Arc<Round>> {
+        let last = self.last.lock();
+        last.as_ref()
+            .filter(|round| round.started >= since)
+            .cloned()
+    }
+}
+
+// === impl LeaderTable: judging answers ===
+
+impl LeaderTable {
+    /// Whether an answer settles the search. While the known leader is in doubt, only a newer
+    /// epoch does, or another node where the server has no epochs.
+    fn is_news(&self, info: &ClusterInfo, known: Option<&Leader>, doubt: bool) -> bool {
+        let epoch = info.leader_epoch.unwrap_or(0);
+        let Some(node) = &info.leader else {
+            return false;
+        };
+        if !self.accepts(info.cluster(), epoch) {
+            return false;
+        }
+        known.filter(|_| doubt).is_none_or(|known| {
+            epoch > known.epoch || (epoch == known.epoch && node.endpoint != known.address.as_str())
+        })
+    }
+
+    /// The answer to believe: of the current cluster if any, then the highest epoch, then the
+    /// leader's own word, then the youngest.
+    fn best(&self, answers: Vec<ClusterInfo>) -> Option<ClusterInfo> {
+        answers.into_iter().max_by_key(|info| {
+            (
+                info.leader.is_some(),
+                !self.is_foreign(info.cluster()),
+                info.leader_epoch.unwrap_or(0),
+                info.is_own_claim(),
+                std::cmp::Reverse(info.info_age),
+            )
+        })
+    }
+}
+
+fn describe(info: &ClusterInfo) -> String {
+    match (&info.leader, info.leader_epoch) {
+        (Some(node), Some(epoch)) => format!("says {} leads, epoch {epoch}", node.endpoint),
+        (Some(node), None) => format!("says {} leads", node.endpoint),
+        (None, _) if info.leader_node_id.is_empty() => "knows no leader".to_owned(),
+        (None, _) => format!("does not know where leader {} listens", info.leader_node_id),
+    }
+}
+
+impl fmt::Display for Round {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.told.is_empty() {
+            return f.write_str("no node answered");
+        }
+        for (index, (address, what)) in self.told.iter().enumerate() {
+            let separator = if index == 0 { "" } else { "; " };
+            write!(f, "{separator}{address} {what}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn info(cluster: &str, epoch: u64, port: u16) -> ClusterInfo {
+        let address = Address::parse(&format!("n:{port}")).unwrap();
+        ClusterInfo {
+            answered_by: "x:1".to_owned(),
+            self_node_id: String::new(),
+            self_role: String::new(),
+            cluster_id: cluster.to_owned(),
+            leader_node_id: "l".to_owned(),
+            leader: Some(crate::Node::at(&address)),
+            leader_epoch: Some(epoch),
+            info_age: Duration::ZERO,
+        }
+    }
+
+    fn table(epoch: u64) -> LeaderTable {
+        let mut table = LeaderTable::default();
+        let address = Address::parse("n:1").unwrap();
+        assert!(table.discovered(Some("c"), epoch, crate::Node::at(&address), address));
+        table
+    }
+
+    #[test]
+    fn while_in_doubt_only_a_newer_leader_is_news() {
+        let table = table(5);
+        let known = table.leader().cloned();
+        let known = known.as_deref();
+        assert!(table.is_news(&info("c", 5, 1), known, false));
+        assert!(!table.is_news(&info("c", 5, 1), known, true));
+        assert!(table.is_news(&info("c", 5, 2), known, true));
+        assert!(table.is_news(&info("", 6, 1), known, true));
+        assert!(!table.is_news(&info("c", 4, 2), known, false), "older");
+        assert!(
+            !table.is_news(&info("other", 9, 2), known, false),
+            "foreign"
+        );
+        let mut homeless = info("c", 9, 2);
+        homeless.leader = None;
+        assert!(!table.is_news(&homeless, known, false));
+    }
+
+    #[test]
+    fn the_best_answer_is_of_this_cluster_with_the_highest_epoch_and_the_youngest() {
+        let table = table(5);
+        let mut young = info("c", 6, 2);
+        let mut old = young.clone();
+        old.info_age = Duration::from_secs(1);
+        let best =
+            |answers: &[&ClusterInfo]| table.best(answers.iter().copied().cloned().collect());
+        assert_eq!(best(&[&old, &young, &old]), Some(young.clone()));
+        let foreign = info("other", 99, 3);
+        assert_eq!(best(&[&foreign, &young]), Some(young.clone()));
+        assert_eq!(best(&[&foreign]), Some(foreign.clone()));
+        young.leader = None;
+        let low = info("c", 5, 1);
+        assert_eq!(best(&[&young, &low]), Some(low));
+    }
+}

@@ -1,0 +1,134 @@
+//! What an engine registers.
+
+use kvcm_proto::meta::{
+    LocationSpecGroup, LocationSpecInfo, ModelDeployment, RegisterInstanceRequest,
+};
+
+/// An instance: one deployment of a model whose KV cache is managed together.
+///
+/// Registering the same again changes nothing; the same id with other values is refused with
+/// [`ErrorKind::Duplicate`](crate::ErrorKind::Duplicate).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct InstanceSpec {
+    /// The instance group, whose quota and stores the instance uses.
+    pub group: String,
+    /// The instance's id, unique in the cluster.
+    pub id: String,
+    /// Tokens per block, more than 0.
+    pub block_size: i32,
+    /// The pieces that every block has, for instance one per tensor-parallel rank; at least one.
+    pub pieces: Vec<Piece>,
+    /// What is served.
+    pub model: Model,
+    /// Named subsets of the pieces.
+    pub piece_groups: Vec<PieceGroup>,
+}
+
+/// A piece of every block.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Piece {
+    /// Its name, unique in the instance.
+    pub name: String,
+    /// Its size, bytes.
+    pub size: i64,
+}
+
+/// Pieces that are written together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PieceGroup {
+    /// The group's name.
+    pub name: String,
+    /// Names of its pieces.
+    pub pieces: Vec<String>,
+}
+
+/// A model and how it is deployed. All but `user_data` is part of the instance's identity.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Model {
+    /// The model's name; required.
+    pub name: String,
+    /// Element type, for instance `bf16`; required.
+    pub dtype: String,
+    /// Whether it uses multi-head latent attention.
+    pub use_mla: bool,
+    /// Tensor-parallel size.
+    pub tp_size: i32,
+    /// Data-parallel size.
+    pub dp_size: i32,
+    /// Pipeline-parallel size.
+    pub pp_size: i32,
+    /// The LoRA adapter, if any.
+    pub lora_name: String,
+    /// Free text, part of the identity.
+    pub extra: String,
+    /// Free text, not part of the identity.
+    pub user_data: String,
+}
+
+impl InstanceSpec {
+    /// An instance of `block_size` tokens per block, without pieces and model yet.
+    pub fn new(group: impl Into<String>, id: impl Into<String>, block_size: i32) -> Self {
+        Self {
+            group: group.into(),
+            id: id.into(),
+            block_size,
+            ..Self::default()
+        }
+    }
+
+    /// Sets the model's name and element type.
+    #[must_use]
+    pub fn model(mut self, name: impl Into<String>, dtype: impl Into<String>) -> Self {
+        self.model.name = name.into();
+        self.model.dtype = dtype.into();
+        self
+    }
+
+    /// Adds a piece of `size` bytes.
+    #[must_use]
+    pub fn piece(mut self, name: impl Into<String>, size: i64) -> Self {
+        self.pieces.push(Piece {
+            name: name.into(),
+            size,
+        });
+        self
+    }
+
+    pub(crate) fn to_wire(&self) -> RegisterInstanceRequest {
+        let model = &self.model;
+        RegisterInstanceRequest {
+            instance_group: self.group.clone(),
+            instance_id: self.id.clone(),
+            block_size: self.block_size,
+            location_spec_infos: self
+                .pieces
+                .iter()
+                .map(|piece| LocationSpecInfo {
+                    name: piece.name.clone(),
+                    size: piece.size,
+                })
+                .collect(),
+            model_deployment: Some(ModelDeployment {
+                model_name: model.name.clone(),
+                dtype: model.dtype.clone(),
+                use_mla: model.use_mla,
+                tp_size: model.tp_size,
+                dp_size: model.dp_size,
+                pp_size: model.pp_size,
+                lora_name: model.lora_name.clone(),
+                extra: model.extra.clone(),
+                user_data: model.user_data.clone(),
+                ..ModelDeployment::default()
+            }),
+            location_spec_groups: self
+                .piece_groups
+                .iter()
+                .map(|group| LocationSpecGroup {
+                    name: group.name.clone(),
+                    spec_names: group.pieces.clone(),
+                })
+                .collect(),
+            ..RegisterInstanceRequest::default()
+        }
+    }
+}
