@@ -20,6 +20,8 @@ mod backend;
 mod directory;
 mod error;
 mod file_system;
+#[cfg(test)]
+mod foreign_tests;
 mod guard;
 mod host;
 mod inotify;

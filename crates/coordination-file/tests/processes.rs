@@ -1,0 +1,394 @@
+//! Real processes that are killed, stopped and starved.
+//!
+//! The children are this test binary again, running only [`child`].
+
+#![allow(clippy::unwrap_used, reason = "a test that fails here says enough")]
+
+mod support;
+
+use std::{
+    collections::BTreeMap,
+    env, fs,
+    io::{BufRead, BufReader, Write},
+    os::unix::{fs::PermissionsExt, process::CommandExt},
+    path::Path,
+    process::{Child, ChildStdout, Command, Stdio},
+    time::Duration,
+};
+
+use coordination_core::{
+    Backend, Error, Hint, LockOutcome, Outcome, ReignEnd, RenewOutcome, TryLock, UnlockOutcome,
+};
+use futures_util::StreamExt;
+use kvcm_clock::{BootClock, Clock};
+use kvcm_fence::Epoch;
+use rustix::{
+    fs::{FlockOperation, flock},
+    process::{Pid, Signal, geteuid, kill_process},
+};
+use support::{KEY, acquire, acquired, deadline, open, owner, request, try_lock};
+use tempfile::TempDir;
+use tokio::time::timeout;
+
+/// Tells a child what to do.
+const ROLE: &str = "KVCM_TEST_CHILD";
+/// Tells a child where.
+const DIR: &str = "KVCM_TEST_DIR";
+/// No test waits longer for what must happen.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[tokio::test]
+async fn the_death_of_the_holder_is_told_and_its_lease_is_not_waited_for() {
+    let dir = TempDir::new().unwrap();
+    let backend = open(dir.path());
+    let mut hints = backend.watch(KEY);
+    let (mut child, said) = start("hold", dir.path());
+    let epoch: Epoch = said.parse().unwrap();
+    let LockOutcome::Held(holder) = try_lock(&backend, &owner("b")).await.unwrap() else {
+        panic!("the child holds the lock");
+    };
+    assert_eq!(holder.epoch, epoch);
+    // A stopped process is not dead, whatever is presumed.
+    let presumed = Some((holder.owner.incarnation, epoch));
+    kill_process(pid(&child), Signal::STOP).unwrap();
+    let b = owner("b");
+    let presuming = TryLock {
+        presumed_dead: presumed,
+        ..request(&b)
+    };
+    let outcome = backend.try_lock(presuming.clone(), deadline()).await;
+    assert_eq!(held_epoch(outcome.unwrap()), epoch);
+    let start = BootClock.now();
+    child.kill().unwrap();
+    let died = async {
+        loop {
+            if let Hint::HolderDied { incarnation, epoch } = hints.next().await.unwrap() {
+                return Some((incarnation, epoch));
+            }
+        }
+    };
+    assert_eq!(timeout(PATIENCE, died).await.unwrap(), presumed);
+    let told = BootClock.now().since(start);
+    let taken = acquired(backend.try_lock(presuming, deadline()).await.unwrap());
+    let took = BootClock.now().since(start);
+    println!("told of the death after {told:?}, took over after {took:?}");
+    assert!(taken.epoch > epoch);
+    let previous = taken.previous.unwrap();
+    assert_eq!(previous.end, ReignEnd::Dead);
+    assert!(!previous.lease_left.is_zero());
+    child.wait().unwrap();
+}
+
+#[tokio::test]
+async fn a_process_that_stopped_inside_the_guard_hangs_nobody() {
+    let dir = TempDir::new().unwrap();
+    let backend = open(dir.path());
+    let a = owner("a");
+    let epoch = acquire(&backend, &a).await.epoch;
+    let (mut child, _) = start("guard", dir.path());
+    kill_process(pid(&child), Signal::STOP).unwrap();
+    let soon = BootClock.now() + Duration::from_millis(50);
+    let unlock = backend.unlock(KEY, &a, epoch, None, soon);
+    let answer = timeout(PATIENCE, unlock).await.expect("a call hangs");
+    let not_done = matches!(
+        answer,
+        Err(Error::Unavailable {
+            outcome: Outcome::NotDone,
+            ..
+        })
+    );
+    assert!(not_done, "{answer:?}");
+    // Readers and contenders that only look need no guard.
+    let holder = backend.lock_holder(KEY, deadline()).await.unwrap();
+    assert_eq!(holder.unwrap().epoch, epoch);
+    let outcome = try_lock(&backend, &owner("b")).await.unwrap();
+    assert_eq!(held_epoch(outcome), epoch);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let unlocked = backend.unlock(KEY, &a, epoch, None, deadline()).await;
+    assert_eq!(unlocked.unwrap(), UnlockOutcome::Unlocked);
+}
+
+#[tokio::test]
+async fn a_full_disk_takes_and_frees_no_lock() {
+    let dir = TempDir::new().unwrap();
+    let backend = open(dir.path());
+    let a = owner("a");
+    let first = acquire(&backend, &a).await.epoch;
+    backend
+        .unlock(KEY, &a, first, None, deadline())
+        .await
+        .unwrap();
+    // No file may grow: writing fails like on a full disk, instead of by a signal.
+    let mut shell = Command::new("sh");
+    shell.args(["-c", r#"trap "" XFSZ; ulimit -f 0; exec "$0" "$@""#]);
+    shell.arg(env::current_exe().unwrap());
+    let (mut child, said) = start_with(shell, "try", dir.path());
+    assert!(said.starts_with("not done"), "{said}");
+    child.wait().unwrap();
+    assert_eq!(backend.lock_holder(KEY, deadline()).await.unwrap(), None);
+    let second = acquire(&backend, &a).await;
+    assert!(second.epoch > first);
+    assert_eq!(second.previous.unwrap().end, ReignEnd::Released);
+}
+
+#[tokio::test]
+async fn a_directory_without_permission_to_write_takes_no_lock() {
+    let dir = TempDir::new().unwrap();
+    let store = dir.path().join("store");
+    let a = owner("a");
+    let first = {
+        let backend = open(&store);
+        let first = acquire(&backend, &a).await.epoch;
+        backend
+            .unlock(KEY, &a, first, None, deadline())
+            .await
+            .unwrap();
+        first
+    };
+    let program = dir.path().join("program");
+    fs::copy(env::current_exe().unwrap(), &program).unwrap();
+    set_mode(dir.path(), 0o755);
+    set_mode(&store, 0o555);
+    let mut command = Command::new(&program);
+    if geteuid().is_root() {
+        // Permissions do not stop root.
+        command.uid(65534);
+    }
+    let (mut child, said) = start_with(command, "try", &store);
+    assert!(said.starts_with("not done"), "{said}");
+    child.wait().unwrap();
+    set_mode(&store, 0o755);
+    assert!(acquire(&open(&store), &a).await.epoch > first);
+}
+
+#[tokio::test]
+async fn killing_at_any_moment_leaves_one_owner_at_most_and_a_lock_that_can_be_taken() {
+    const KILLS: usize = 60;
+    let dir = TempDir::new().unwrap();
+    let store = dir.path().join("store");
+    let log = dir.path().join("log");
+    let mut children = [start("cycle", &store).0, start("cycle", &store).0];
+    for round in 0..KILLS {
+        tokio::time::sleep(Duration::from_micros(fastrand::u64(0..15_000))).await;
+        if round % 4 == 0 {
+            grown(&log).await;
+        }
+        let child = &mut children[round % 2];
+        child.kill().unwrap();
+        child.wait().unwrap();
+        *child = start("cycle", &store).0;
+    }
+    for child in &mut children {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    let backend = open(&store);
+    let last = owner("last");
+    let taken = match try_lock(&backend, &last).await.unwrap() {
+        LockOutcome::Acquired(acquired) => acquired,
+        LockOutcome::Held(holder) => {
+            let request = TryLock {
+                presumed_dead: Some((holder.owner.incarnation, holder.epoch)),
+                ..request(&last)
+            };
+            acquired(backend.try_lock(request, deadline()).await.unwrap())
+        }
+        other => panic!("{other:?}"),
+    };
+    let history = History::read(&log);
+    history.check();
+    let highest = history.reigns.keys().max().unwrap();
+    assert!(taken.epoch.get() > *highest);
+    assert!(history.reigns.len() > KILLS / 8, "{history:?}");
+    assert!(history.takeovers > 0, "{history:?}");
+    println!(
+        "{} reigns, {} after a death",
+        history.reigns.len(),
+        history.takeovers
+    );
+}
+
+/// Waits until somebody does something: no kill may have stopped everybody.
+async fn grown(log: &Path) {
+    let length = || fs::metadata(log).map_or(0, |log| log.len());
+    let (before, end) = (length(), BootClock.now() + PATIENCE);
+    while length() == before {
+        assert!(BootClock.now() < end, "nobody can take the lock");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// What the children of the last test wrote down.
+#[derive(Debug, Default)]
+struct History {
+    /// For each epoch its owner, when it knew of its acquisition, and when it last asked for a
+    /// renewal that succeeded.
+    reigns: BTreeMap<u64, (String, u64, u64)>,
+    takeovers: usize,
+}
+
+impl History {
+    fn read(log: &Path) -> Self {
+        let mut history = Self::default();
+        for line in fs::read_to_string(log).unwrap().lines() {
+            let fields: Vec<_> = line.split(' ').collect();
+            let [what, epoch, owner, moment] = fields[..] else {
+                panic!("{line}");
+            };
+            let (epoch, moment) = (epoch.parse().unwrap(), moment.parse().unwrap());
+            if what == "renewed" {
+                let reign = history.reigns.get_mut(&epoch).unwrap();
+                assert_eq!(reign.0, owner, "epoch {epoch} has two owners");
+                reign.2 = reign.2.max(moment);
+            } else {
+                let reign = (owner.to_owned(), moment, 0);
+                let before = history.reigns.insert(epoch, reign);
+                assert_eq!(before, None, "epoch {epoch} was minted twice");
+                history.takeovers += usize::from(what == "Dead");
+            }
+        }
+        history
+    }
+
+    /// Nobody renewed after somebody else had acquired.
+    fn check(&self) {
+        let reigns: Vec<_> = self.reigns.iter().collect();
+        for pair in reigns.windows(2) {
+            let [(epoch, (_, _, renewed)), (next, (_, known, _))] = pair else {
+                unreachable!();
+            };
+            assert!(renewed <= known, "epoch {epoch} was renewed after {next}");
+        }
+    }
+}
+
+/// Not a test: what a child does.
+#[test]
+fn child() {
+    let Ok(role) = env::var(ROLE) else {
+        return;
+    };
+    let dir = env::var(DIR).unwrap();
+    let dir = Path::new(&dir);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        match role.as_str() {
+            "hold" => {
+                let backend = open(dir);
+                say(acquire(&backend, &owner("child")).await.epoch);
+                std::future::pending().await
+            }
+            "guard" => {
+                let guard = fs::File::open(dir.join("guard")).unwrap();
+                flock(&guard, FlockOperation::LockExclusive).unwrap();
+                say("guarded");
+                std::future::pending().await
+            }
+            "try" => match try_lock(&open(dir), &owner("child")).await {
+                Err(Error::Unavailable {
+                    outcome: Outcome::NotDone,
+                    source,
+                }) => last_word(format!("not done: {source}")),
+                other => last_word(format!("{other:?}")),
+            },
+            "cycle" => cycle(dir).await,
+            other => panic!("no such role: {other}"),
+        }
+    });
+}
+
+/// Acquires, renews and releases without end, and writes down what it knows to be true.
+async fn cycle(dir: &Path) {
+    let backend = open(dir);
+    let mut log = fs::OpenOptions::new()
+        .append(true)
+        .create(true)
+        .open(dir.with_file_name("log"))
+        .unwrap();
+    let me = owner("child");
+    say("started");
+    let mut presumed_dead = None;
+    loop {
+        let request = TryLock {
+            presumed_dead,
+            ..request(&me)
+        };
+        let acquired = match backend.try_lock(request, deadline()).await.unwrap() {
+            LockOutcome::Acquired(acquired) => acquired,
+            LockOutcome::Held(holder) => {
+                presumed_dead = Some((holder.owner.incarnation, holder.epoch));
+                continue;
+            }
+            other => panic!("{other:?}"),
+        };
+        let epoch = acquired.epoch;
+        let mut write = |what: &str, moment: u64| {
+            let line = format!("{what} {epoch} {} {moment}\n", me.incarnation);
+            log.write_all(line.as_bytes()).unwrap();
+        };
+        let end = acquired.previous.map(|previous| previous.end);
+        let what = end.map_or_else(|| "New".to_owned(), |end| format!("{end:?}"));
+        write(&what, BootClock.now().as_nanos());
+        for _ in 0..2 {
+            let asked = BootClock.now().as_nanos();
+            let renewed = backend.renew_lock(KEY, &me, epoch, support::LONG, "", deadline());
+            assert_eq!(renewed.await.unwrap(), RenewOutcome::Renewed);
+            write("renewed", asked);
+        }
+        let unlocked = backend.unlock(KEY, &me, epoch, None, deadline()).await;
+        assert_eq!(unlocked.unwrap(), UnlockOutcome::Unlocked);
+    }
+}
+
+/// Starts a child and waits for its first word.
+fn start(role: &str, dir: &Path) -> (Child, String) {
+    start_with(Command::new(env::current_exe().unwrap()), role, dir)
+}
+
+fn start_with(mut command: Command, role: &str, dir: &Path) -> (Child, String) {
+    command
+        .args(["--exact", "child", "--nocapture", "--test-threads=1"])
+        .env(ROLE, role)
+        .env(DIR, dir)
+        .stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let said = listen(child.stdout.take().unwrap());
+    (child, said)
+}
+
+/// The test harness talks, too: what a child says is marked.
+#[expect(clippy::print_stdout, reason = "its parent listens")]
+fn say(what: impl std::fmt::Display) {
+    println!("\n@{what}");
+}
+
+/// Ends before the harness finds that nobody listens any more.
+fn last_word(what: String) -> ! {
+    say(what);
+    std::process::exit(0)
+}
+
+fn listen(stdout: ChildStdout) -> String {
+    let lines = BufReader::new(stdout).lines().map(Result::unwrap);
+    let mut said = lines.filter_map(|line| line.strip_prefix('@').map(str::to_owned));
+    said.next().expect("the child ended without a word")
+}
+
+fn pid(child: &Child) -> Pid {
+    Pid::from_child(child)
+}
+
+fn held_epoch(outcome: LockOutcome) -> Epoch {
+    match outcome {
+        LockOutcome::Held(holder) => holder.epoch,
+        other => panic!("expected that the lock is held: {other:?}"),
+    }
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
