@@ -178,7 +178,7 @@ impl Locks {
         let left = u64::try_from(left).unwrap_or(u64::MAX);
         Some(Replicas {
             count: self.wait_replicas,
-            timeout_ms: (left / 4).saturating_mul(3).clamp(1, 60_000),
+            timeout_ms: (left / 2).clamp(1, 60_000),
         })
     }
 
