@@ -1,6 +1,18 @@
 //! The kvcm server: configuration, services, composition.
 
+pub mod app;
 pub mod cli;
+mod cluster;
 pub mod config;
+mod convert;
+mod health;
 pub mod http;
 pub mod logging;
+mod members;
+mod node;
+pub mod prepare;
+mod reign;
+mod reply;
+mod requests;
+mod rpc;
+mod service;

@@ -1,2 +1,127 @@
 //! The `kvcm-server` binary.
-fn main() {}
+
+use std::{collections::BTreeMap, fmt::Display, process::ExitCode};
+
+use clap::Parser as _;
+use kvcm_server::{
+    app::App,
+    cli::{Cli, Task},
+    config::{Config, Loaded, Mistakes},
+    http::Listeners,
+    logging,
+    prepare::Prepared,
+};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Exit code of a configuration that cannot be used.
+const MISCONFIGURED: u8 = 2;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let environment: BTreeMap<String, String> = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect();
+    let loaded = Config::load(&cli.sources(), &environment).and_then(|loaded| {
+        Prepared::read(&loaded)
+            .map(|p| (loaded, p))
+            .map_err(Mistakes)
+    });
+    let (loaded, prepared) = match loaded {
+        Ok(both) => both,
+        Err(mistakes) => return misconfigured(&mistakes),
+    };
+    match cli.task() {
+        Task::PrintConfig => print_config(&loaded),
+        Task::CheckConfig => {
+            for warning in loaded
+                .warnings
+                .iter()
+                .chain(&prepared.warnings)
+                .chain(&loaded.notes)
+            {
+                say(warning);
+            }
+            ExitCode::SUCCESS
+        }
+        Task::Run => serve(&cli, loaded, prepared),
+    }
+}
+
+fn serve(cli: &Cli, loaded: Loaded, prepared: Prepared) -> ExitCode {
+    if let Err(error) = logging::init(loaded.config.log) {
+        return failed(&error);
+    }
+    for warning in loaded.warnings.iter().chain(&prepared.warnings) {
+        tracing::warn!("{warning}");
+    }
+    for note in loaded.notes.iter().chain(&cli.notes()) {
+        tracing::info!("{note}");
+    }
+    let listeners = match Listeners::bind(&loaded) {
+        Ok(listeners) => listeners,
+        Err(mistakes) => return misconfigured(&mistakes),
+    };
+    let runtime = match tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+    {
+        Ok(runtime) => runtime,
+        Err(error) => return failed(&error),
+    };
+    let result = runtime.block_on(async {
+        let stop = stop_signal()?;
+        App::build(loaded.config, prepared, listeners)?
+            .run(stop)
+            .await
+    });
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failed(&format!("{error:#}")),
+    }
+}
+
+/// Returns at the first SIGTERM or SIGINT; a second one ends the process at once.
+fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut next = async move || {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    };
+    Ok(async move {
+        next().await;
+        tokio::spawn(async move {
+            next().await;
+            tracing::warn!("asked to stop twice, ending without a hand-over");
+            std::process::exit(1);
+        });
+    })
+}
+
+fn misconfigured(mistakes: &Mistakes) -> ExitCode {
+    say(mistakes);
+    ExitCode::from(MISCONFIGURED)
+}
+
+fn failed(error: &dyn Display) -> ExitCode {
+    say(&format!("kvcm-server: {error}"));
+    ExitCode::FAILURE
+}
+
+#[expect(clippy::print_stdout, reason = "the output that was asked for")]
+fn print_config(loaded: &Loaded) -> ExitCode {
+    for setting in &loaded.effective {
+        println!("{}={} # {}", setting.key, setting.value, setting.origin);
+    }
+    ExitCode::SUCCESS
+}
+
+#[expect(
+    clippy::print_stderr,
+    reason = "there is no logger yet, or the process ends here"
+)]
+fn say(text: &(impl Display + ?Sized)) {
+    eprintln!("{text}");
+}

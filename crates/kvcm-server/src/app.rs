@@ -1,0 +1,304 @@
+//! A node: built from its configuration, run until it is told to stop.
+
+use std::{future::Future, path::Path, sync::Arc, time::Duration};
+
+use anyhow::Context as _;
+use axum::Router;
+use coordination_core::{Backend, LEADER_KEY};
+use coordination_file::FileBackend;
+use coordination_memory::MemoryBackend;
+use coordination_redis::RedisBackend;
+use elector::{Driver, Elector, Settings, threads::Control};
+use kvcm_clock::{BootClock, Clock, Timer, TokioTimer};
+use kvcm_journal::MemoryJournal;
+use kvcm_proto::{
+    admin::admin_service_server::AdminServiceServer, meta::meta_service_server::MetaServiceServer,
+};
+use tokio::{net::TcpListener, task::JoinSet};
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+use tonic::service::Routes;
+
+use crate::{
+    cluster::Cluster,
+    config::Config,
+    health,
+    http::{BodyLimits, ConnectionLimits, JsonRoutes, Listeners, Ports, serve},
+    members::Members,
+    node::{Endpoint, Node, advertised_host},
+    prepare::{Coordination, Prepared},
+    reign::{self, Reigns},
+    rpc::{AdminRpc, MetaRpc},
+    service::Services,
+};
+
+/// What a stop may take beside the drain: the demotion's callbacks and the release of the lock.
+const STOP_GRACE: Duration = Duration::from_secs(5);
+
+/// A node that is built and not yet running.
+pub struct App {
+    config: Config,
+    ports: Ports,
+    control: Control,
+    elector: Elector,
+    driver: Driver,
+    cluster: Arc<Cluster>,
+    members: Arc<Members>,
+    servers: Vec<(TcpListener, Router)>,
+}
+
+impl std::fmt::Debug for App {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("App")
+            .field("ports", &self.ports)
+            .finish_non_exhaustive()
+    }
+}
+
+impl App {
+    /// Builds a node on listeners that are bound already. Nothing is served yet; the callbacks
+    /// of the election will run on the present runtime.
+    ///
+    /// # Errors
+    /// When the system refuses threads or a listener, or the coordination backend can never work.
+    pub fn build(config: Config, prepared: Prepared, listeners: Listeners) -> anyhow::Result<Self> {
+        let ports = listeners.ports().context("cannot read the bound ports")?;
+        let clock: Arc<dyn Clock> = Arc::new(BootClock);
+        let timer: Arc<dyn Timer> = Arc::new(TokioTimer::new(BootClock));
+        let node = Arc::new(Node::new(
+            config.elector.node_id.clone(),
+            endpoint(&config, &ports),
+        )?);
+        let control = Control::start().context("cannot start the control thread")?;
+        let backend = {
+            // Connections and tasks of the backend live on the control thread.
+            let _guard = control.handle().enter();
+            backend(&prepared.coordination, clock.clone())?
+        };
+        let solitary = matches!(prepared.coordination, Coordination::Memory);
+        let reigns = Arc::new(Reigns::new(reign::Parts {
+            backend: backend.clone(),
+            incarnation: node.owner.incarnation,
+            registry: Arc::new(MemoryJournal::new("registry")),
+            // Lost with the reign in any case: keeping each record would double the memory.
+            cache: Arc::new(MemoryJournal::without_content("cache")),
+            startup: prepared.startup,
+            cache_config: kvcm_cache::Config {
+                keys_per_request_max: config.service.limits.keys,
+                ..kvcm_cache::Config::default()
+            },
+            clock: clock.clone(),
+            timer: timer.clone(),
+        }));
+        let (elector, driver) = elector::start(elector::Parts {
+            settings: settings(&config, solitary, &node)?,
+            owner: node.owner.clone(),
+            key: LEADER_KEY.to_owned(),
+            endpoint: serde_json::to_value(&node.endpoint)?,
+            backend: backend.clone(),
+            leadership: reigns.clone(),
+            clock: clock.clone(),
+            timer: timer.clone(),
+            spawner: Arc::new(tokio::runtime::Handle::current()),
+        });
+        let members = Arc::new(Members::new(
+            backend.clone(),
+            node.clone(),
+            clock.clone(),
+            timer,
+        ));
+        let cluster = Arc::new(Cluster::new(
+            node.clone(),
+            elector.clone(),
+            members.clone(),
+            clock,
+        ));
+        reigns.attach(cluster.clone());
+        let services = Arc::new(Services::new(
+            cluster.clone(),
+            reigns,
+            config.elector.loop_interval,
+            config.elector.lease,
+        ));
+        tracing::info!(
+            node = %node.owner,
+            host = node.endpoint.host,
+            backend = backend.describe(),
+            ?ports,
+            "node built"
+        );
+        let servers = servers(&config, &services, listeners)?;
+        Ok(Self {
+            config,
+            ports,
+            control,
+            elector,
+            driver,
+            cluster,
+            members,
+            servers,
+        })
+    }
+
+    /// The ports that it listens on.
+    pub const fn ports(&self) -> Ports {
+        self.ports
+    }
+
+    /// Serves until `stop` returns, then hands leadership over, finishes what is in flight and
+    /// ends.
+    ///
+    /// # Errors
+    /// When another live process has this node's id, or the ports file cannot be written.
+    pub async fn run(self, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
+        let drain = CancellationToken::new();
+        let limits = ConnectionLimits::from(&self.config.service);
+        let mut serving = JoinSet::new();
+        for (listener, router) in self.servers {
+            serving.spawn(serve(listener, router, limits, drain.clone()));
+        }
+        if let Some(path) = &self.config.service.ports_file {
+            write_ports(path, &self.ports).with_context(|| {
+                format!("cannot write kvcm.service.ports_file {}", path.display())
+            })?;
+        }
+        let result = tokio::select! {
+            () = stop => {
+                // Dropping what has not begun ends the election as well as stopping it.
+                Ok(())
+            }
+            result = participate(&self.control, self.driver, &self.cluster) => result,
+        };
+        tracing::info!("stopping");
+        let bound = self.config.elector.drain + STOP_GRACE;
+        if tokio::time::timeout(bound, self.elector.stop())
+            .await
+            .is_err()
+        {
+            tracing::error!(
+                ?bound,
+                "the election did not end in time; its lease runs out by itself"
+            );
+        }
+        let members = self.members.clone();
+        let _ = self
+            .control
+            .handle()
+            .spawn(async move { members.leave().await })
+            .await;
+        drain.cancel();
+        while serving.join_next().await.is_some() {}
+        tracing::info!("stopped");
+        result
+    }
+}
+
+/// Takes part in the cluster: first the node record, which also tells whether another process
+/// has this node's id, then the election. Returns only when it cannot go on.
+async fn participate(
+    control: &Control,
+    driver: Driver,
+    cluster: &Arc<Cluster>,
+) -> anyhow::Result<()> {
+    let joining = cluster.clone();
+    let join = control
+        .handle()
+        .spawn(async move { joining.members().join().await });
+    AbortOnDropHandle::new(join).await??;
+    control
+        .run(driver)
+        .context("cannot start the lease thread")?;
+    cluster.campaigns();
+    let beating = cluster.clone();
+    let beat = control
+        .handle()
+        .spawn(async move { beating.members().run(beating.elector().clone()).await });
+    // Aborted when the node stops: a beat after its leave would bring the record back.
+    let ended = AbortOnDropHandle::new(beat).await;
+    anyhow::bail!("the heartbeat of the node record has ended: {ended:?}")
+}
+
+fn endpoint(config: &Config, ports: &Ports) -> Endpoint {
+    Endpoint {
+        node_id: String::new(),
+        host: advertised_host(config.service.advertised_host.as_deref()),
+        meta_rpc_port: ports.rpc,
+        meta_http_port: ports.http,
+        admin_rpc_port: ports.admin_rpc,
+        admin_http_port: ports.admin_http,
+        custom_info: config.service.custom_info.clone(),
+    }
+}
+
+fn backend(coordination: &Coordination, clock: Arc<dyn Clock>) -> anyhow::Result<Arc<dyn Backend>> {
+    Ok(match coordination {
+        Coordination::Memory => Arc::new(MemoryBackend::new(clock)),
+        Coordination::File(uri) => Arc::new(FileBackend::from_uri(uri, clock)?),
+        Coordination::Redis(config) => Arc::new(RedisBackend::open((**config).clone(), clock)?),
+    })
+}
+
+/// The numbers of the election. A lone node has nobody to yield to.
+fn settings(config: &Config, solitary: bool, node: &Node) -> anyhow::Result<Settings> {
+    let mut settings = Settings::new(config.elector.lease, config.elector.loop_interval);
+    settings.drain = config.elector.drain;
+    if solitary {
+        settings.yield_after_demote = Duration::ZERO;
+    } else {
+        // A rank that needs no agreement: nodes of a cluster differ in their incarnation.
+        let rank = (node.owner.incarnation.bits() % 3) as u32;
+        settings.stagger = Duration::from_millis(5) * rank;
+    }
+    settings.check().context("kvcm.leader_elector")?;
+    Ok(settings)
+}
+
+/// A listener and what it serves, for each port.
+fn servers(
+    config: &Config,
+    services: &Arc<Services>,
+    listeners: Listeners,
+) -> anyhow::Result<Vec<(TcpListener, Router)>> {
+    let bytes = config.service.limits.request_bytes;
+    let (meta, admin) = (MetaRpc(services.clone()), AdminRpc(services.clone()));
+    let meta_grpc = MetaServiceServer::new(meta.clone()).max_decoding_message_size(bytes);
+    let admin_grpc = AdminServiceServer::new(admin.clone()).max_decoding_message_size(bytes);
+    let json = || JsonRoutes::new(BodyLimits::from(&config.service));
+    let listener = TcpListener::from_std;
+    let mut servers = vec![
+        (listener(listeners.http)?, meta.routes(json()).finish()),
+        (
+            listener(listeners.admin_http)?,
+            admin
+                .routes(json())
+                .merge(health::routes(services.clone()))
+                .finish(),
+        ),
+    ];
+    let rpc = Routes::new(meta_grpc);
+    match listeners.admin_rpc {
+        Some(own) => {
+            servers.push((listener(own)?, Routes::new(admin_grpc).into_axum_router()));
+            servers.push((listener(listeners.rpc)?, rpc.into_axum_router()));
+        }
+        None => {
+            let rpc = rpc.add_service(admin_grpc);
+            servers.push((listener(listeners.rpc)?, rpc.into_axum_router()));
+        }
+    }
+    Ok(servers)
+}
+
+/// Written beside its place and renamed, so that a reader sees all of it or nothing.
+fn write_ports(path: &Path, ports: &Ports) -> anyhow::Result<()> {
+    let text = serde_json::json!({
+        "rpc_port": ports.rpc,
+        "http_port": ports.http,
+        "admin_rpc_port": ports.admin_rpc,
+        "admin_http_port": ports.admin_http,
+    });
+    let mut part = path.as_os_str().to_owned();
+    part.push(".part");
+    std::fs::write(&part, text.to_string())?;
+    std::fs::rename(&part, path)?;
+    Ok(())
+}

@@ -1,0 +1,215 @@
+//! What this node can tell about the cluster, from memory alone.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use elector::{Elector, LockInfo, Phase, Role, View};
+use kvcm_clock::{Clock, Moment, wall_clock_ms};
+use kvcm_fence::{ClusterId, Epoch};
+use parking_lot::RwLock;
+
+use crate::{
+    members::Members,
+    node::{Endpoint, Node},
+};
+
+/// When a client should ask again while nobody leads.
+const RETRY_AFTER: Duration = Duration::from_millis(20);
+
+/// What this node can tell about the cluster.
+#[derive(Debug)]
+pub struct Cluster {
+    node: Arc<Node>,
+    elector: Elector,
+    members: Arc<Members>,
+    clock: Arc<dyn Clock>,
+    /// Learned when this node first leads; a leader always knows it.
+    id: RwLock<Option<ClusterId>>,
+    campaigns: AtomicBool,
+}
+
+/// Who leads, as this node knows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LeaderInfo {
+    /// The node, or empty.
+    pub node_id: String,
+    /// How to reach it, when it serves.
+    pub endpoint: Option<Endpoint>,
+    /// Its epoch.
+    pub epoch: Epoch,
+    /// How far it is: `serving`, `recovering`, `draining`, or empty.
+    pub phase: &'static str,
+    /// Age of this knowledge.
+    pub age: Duration,
+}
+
+/// Why this node does not serve, and where to go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hint {
+    /// Who leads.
+    pub leader: LeaderInfo,
+    /// When to ask again; zero: go to the leader at once.
+    pub retry_after: Duration,
+    /// One word.
+    pub reason: &'static str,
+}
+
+impl Cluster {
+    /// Puts the sources of knowledge together.
+    pub fn new(
+        node: Arc<Node>,
+        elector: Elector,
+        members: Arc<Members>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        Self {
+            node,
+            elector,
+            members,
+            clock,
+            id: RwLock::default(),
+            campaigns: AtomicBool::new(false),
+        }
+    }
+
+    /// This node.
+    pub fn node(&self) -> &Node {
+        &self.node
+    }
+
+    /// The election.
+    pub fn elector(&self) -> &Elector {
+        &self.elector
+    }
+
+    /// The nodes that are alive.
+    pub fn members(&self) -> &Members {
+        &self.members
+    }
+
+    /// The cluster's id, once this node has led.
+    pub fn id(&self) -> Option<ClusterId> {
+        self.id.read().clone()
+    }
+
+    /// Remembers the cluster's id.
+    pub fn set_id(&self, id: ClusterId) {
+        *self.id.write() = Some(id);
+    }
+
+    /// The election has begun: from now on it has to turn.
+    pub fn campaigns(&self) {
+        self.campaigns.store(true, Relaxed);
+    }
+
+    /// Whether the election turns, or has not begun (the backend was never reachable, say).
+    pub fn is_alive(&self, turn_limit: Duration) -> bool {
+        let last_turn = self.elector.view().last_turn;
+        !self.campaigns.load(Relaxed) || self.age(last_turn) < turn_limit
+    }
+
+    /// Whether this node serves: its gate is open and its lease lives.
+    pub fn leads(&self) -> bool {
+        self.elector.gate().open_epoch().is_some()
+    }
+
+    /// What this node is, for people.
+    pub fn role(&self) -> Role {
+        match self.elector.view().role {
+            // The lease may have ended without the election having noticed.
+            Role::Leader if !self.leads() => Role::Demoting,
+            role => role,
+        }
+    }
+
+    /// Who leads.
+    pub fn leader(&self) -> LeaderInfo {
+        let now = self.clock.now();
+        leader_info(&self.elector.view(), &self.node, self.leads(), now)
+    }
+
+    /// Where a refused caller should go.
+    pub fn hint(&self) -> Hint {
+        let now = self.clock.now();
+        let view = self.elector.view().clone();
+        let leader = leader_info(&view, &self.node, self.leads(), now);
+        let reachable = leader.endpoint.is_some() && leader.node_id != self.node.endpoint.node_id;
+        let reason = match view.role {
+            Role::Promoting => "recovering",
+            Role::Demoting => "demoting",
+            Role::Leader => "lease_ended",
+            Role::Follower if view.stopped => "stopping",
+            Role::Follower if reachable => "follower",
+            Role::Follower if view.backend_error.is_some() => "backend_unavailable",
+            Role::Follower => "electing",
+        };
+        let retry_after = if reachable {
+            Duration::ZERO
+        } else {
+            RETRY_AFTER
+        };
+        Hint {
+            leader,
+            retry_after,
+            reason,
+        }
+    }
+
+    /// The wall-clock time of a moment, for fields that people read.
+    pub fn wall_ms(&self, moment: Moment) -> u64 {
+        let now = self.clock.now();
+        let wall = wall_clock_ms();
+        let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        if moment > now {
+            wall.saturating_add(millis(now.until(moment)))
+        } else {
+            wall.saturating_sub(millis(now.since(moment)))
+        }
+    }
+
+    /// How long ago a moment was.
+    pub fn age(&self, moment: Moment) -> Duration {
+        self.clock.now().since(moment)
+    }
+}
+
+fn leader_info(view: &View, node: &Node, leads: bool, now: Moment) -> LeaderInfo {
+    let Some(leader) = &view.leader else {
+        return LeaderInfo::default();
+    };
+    if leader.owner == node.owner {
+        return LeaderInfo {
+            node_id: node.endpoint.node_id.clone(),
+            endpoint: leads.then(|| node.endpoint.clone()),
+            epoch: leader.epoch,
+            phase: match view.role {
+                _ if leads => Phase::Serving.as_str(),
+                Role::Promoting => Phase::Recovering.as_str(),
+                _ => Phase::Draining.as_str(),
+            },
+            age: Duration::ZERO,
+        };
+    }
+    if now >= leader.lease_end {
+        // It has not renewed in time: naming it would send clients into the void.
+        return LeaderInfo::default();
+    }
+    let info = LockInfo::decode(&leader.info);
+    let serves = info
+        .as_ref()
+        .is_some_and(|info| info.phase == Phase::Serving);
+    LeaderInfo {
+        node_id: leader.owner.node.to_string(),
+        phase: info.as_ref().map_or("", |info| info.phase.as_str()),
+        endpoint: info
+            .filter(|_| serves)
+            .and_then(|info| serde_json::from_value(info.endpoint).ok()),
+        epoch: leader.epoch,
+        age: now.since(leader.seen_at),
+    }
+}

@@ -1,0 +1,320 @@
+//! Who is in the cluster: node records with a time to live.
+
+use std::{sync::Arc, time::Duration};
+
+use arc_swap::ArcSwap;
+use coordination_core::{Backend, Error, Expect, NODE_KEY_PREFIX, SetOutcome};
+use elector::Elector;
+use kvcm_clock::{Clock, Moment, Timer};
+use serde::{Deserialize, Serialize};
+
+use crate::node::{Endpoint, Node, VERSION};
+
+/// Between two heartbeats.
+const HEARTBEAT: Duration = Duration::from_secs(1);
+
+/// A record that was not renewed for so long belongs to a dead node.
+pub const RECORD_TTL: Duration = Duration::from_secs(3);
+
+/// One call to the backend.
+const CALL: Duration = Duration::from_millis(500);
+
+/// What a node writes about itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NodeRecord {
+    /// How to reach it; its fields stand at the top level, as the predecessor has them.
+    #[serde(flatten)]
+    pub endpoint: Endpoint,
+    /// This life of its process.
+    pub incarnation: String,
+    /// What it is: `follower`, `leader`, …
+    pub role: String,
+    /// Whether it can answer discovery and could campaign.
+    pub ready: bool,
+    /// Its version.
+    pub version: String,
+}
+
+/// A node as this one last saw it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// What it wrote.
+    pub record: NodeRecord,
+    /// When it last renewed its record, as far as its remaining life tells.
+    pub beat_at: Moment,
+}
+
+/// Keeps this node's record alive and the others' in memory, so that no request of a client ever
+/// costs a call to the backend.
+#[derive(Debug)]
+pub struct Members {
+    backend: Arc<dyn Backend>,
+    node: Arc<Node>,
+    clock: Arc<dyn Clock>,
+    timer: Arc<dyn Timer>,
+    seen: ArcSwap<Vec<Member>>,
+}
+
+/// Another process has this node's id and is alive.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "node id `{node}` is in use by another live process (incarnation {other}, at {host}): give \
+     each node its own kvcm.leader_elector.node_id"
+)]
+pub struct DuplicateNode {
+    node: String,
+    other: String,
+    host: String,
+}
+
+impl Members {
+    /// Nothing is written yet.
+    pub fn new(
+        backend: Arc<dyn Backend>,
+        node: Arc<Node>,
+        clock: Arc<dyn Clock>,
+        timer: Arc<dyn Timer>,
+    ) -> Self {
+        Self {
+            backend,
+            node,
+            clock,
+            timer,
+            seen: ArcSwap::default(),
+        }
+    }
+
+    /// The nodes seen last, this one included.
+    pub fn list(&self) -> Arc<Vec<Member>> {
+        self.seen.load_full()
+    }
+
+    /// Writes this node's record. When another life of this node has one, watches it for its time
+    /// to live: if it is renewed, that life is alive. Retries while the backend is away.
+    ///
+    /// # Errors
+    /// [`DuplicateNode`].
+    pub async fn join(&self) -> Result<(), DuplicateNode> {
+        let mut foreign: Option<(u64, Moment)> = None;
+        loop {
+            let wait = match self.try_join(&mut foreign).await {
+                Ok(None) => return Ok(()),
+                Ok(Some(Joining::Wait)) => Duration::from_millis(100),
+                Ok(Some(Joining::Refused(duplicate))) => return Err(duplicate),
+                Err(error) => {
+                    tracing::warn!(%error, "cannot write the node record yet");
+                    HEARTBEAT
+                }
+            };
+            self.timer.sleep_until(self.clock.now() + wait).await;
+        }
+    }
+
+    async fn try_join(
+        &self,
+        foreign: &mut Option<(u64, Moment)>,
+    ) -> Result<Option<Joining>, Error> {
+        let key = self.key();
+        let now = self.clock.now();
+        let found = self.backend.get_value(&key, now + CALL).await?;
+        let expect = match &found {
+            None => Expect::Absent,
+            Some(value) => {
+                let record: NodeRecord = serde_json::from_str(&value.text).unwrap_or_default();
+                let mine = record.incarnation == self.node.owner.incarnation.to_string();
+                match foreign {
+                    _ if mine => {}
+                    // A record without a time to live is one of the predecessor: nobody beats.
+                    _ if value.remaining.is_none() => {}
+                    None => {
+                        let until = now + value.remaining.unwrap_or(RECORD_TTL);
+                        tracing::info!(
+                            incarnation = record.incarnation,
+                            "another life of this node has a record, waiting to see whether it \
+                             is alive"
+                        );
+                        *foreign = Some((value.version, until));
+                        return Ok(Some(Joining::Wait));
+                    }
+                    Some((version, _)) if *version != value.version => {
+                        return Ok(Some(Joining::Refused(DuplicateNode {
+                            node: self.node.owner.node.to_string(),
+                            other: record.incarnation,
+                            host: record.endpoint.host,
+                        })));
+                    }
+                    Some((_, until)) if now < *until => return Ok(Some(Joining::Wait)),
+                    Some(_) => {}
+                }
+                Expect::Version(value.version)
+            }
+        };
+        match self.write("follower", true, expect).await? {
+            SetOutcome::Stored(_) => Ok(None),
+            // Somebody else wrote in between: look again.
+            SetOutcome::Conflict(_) => Ok(Some(Joining::Wait)),
+        }
+    }
+
+    /// Renews this node's record and reads the others', for ever.
+    pub async fn run(&self, elector: Elector) {
+        loop {
+            let role = elector.view().role.as_str();
+            if let Err(error) = self.beat(role).await {
+                tracing::debug!(%error, "heartbeat failed");
+            }
+            self.timer.sleep_until(self.clock.now() + HEARTBEAT).await;
+        }
+    }
+
+    /// Takes the record away: the node leaves in an orderly way.
+    pub async fn leave(&self) {
+        let deadline = self.clock.now() + CALL;
+        if let Err(error) = self
+            .backend
+            .delete_value(&self.key(), Expect::Any, deadline)
+            .await
+        {
+            tracing::debug!(%error, "the node record stays until it expires");
+        }
+    }
+
+    async fn beat(&self, role: &str) -> Result<(), Error> {
+        self.write(role, true, Expect::Any).await?;
+        let now = self.clock.now();
+        let values = self
+            .backend
+            .list_values(NODE_KEY_PREFIX, now + CALL)
+            .await?;
+        let members = values.into_iter().filter_map(|(_, value)| {
+            let record = serde_json::from_str(&value.text).ok()?;
+            let age = value
+                .remaining
+                .map_or(Duration::ZERO, |left| RECORD_TTL.saturating_sub(left));
+            Some(Member {
+                record,
+                beat_at: now - age,
+            })
+        });
+        self.seen.store(Arc::new(members.collect()));
+        Ok(())
+    }
+
+    async fn write(&self, role: &str, ready: bool, expect: Expect) -> Result<SetOutcome, Error> {
+        let record = NodeRecord {
+            endpoint: self.node.endpoint.clone(),
+            incarnation: self.node.owner.incarnation.to_string(),
+            role: role.to_owned(),
+            ready,
+            version: VERSION.to_owned(),
+        };
+        let text = serde_json::to_string(&record).map_err(Error::not_done)?;
+        let deadline = self.clock.now() + CALL;
+        self.backend
+            .set_value(&self.key(), &text, Some(RECORD_TTL), expect, deadline)
+            .await
+    }
+
+    fn key(&self) -> String {
+        format!("{NODE_KEY_PREFIX}{}", self.node.owner.node)
+    }
+}
+
+enum Joining {
+    Wait,
+    Refused(DuplicateNode),
+}
+
+#[cfg(test)]
+mod tests {
+    use coordination_memory::MemoryBackend;
+    use kvcm_clock::{TokioTimer, VirtualClock};
+
+    use super::*;
+
+    struct Bench {
+        clock: Arc<VirtualClock>,
+        backend: Arc<MemoryBackend>,
+    }
+
+    impl Bench {
+        fn new() -> Self {
+            let clock = Arc::new(VirtualClock::new());
+            Self {
+                backend: Arc::new(MemoryBackend::new(clock.clone())),
+                clock,
+            }
+        }
+
+        fn member(&self, name: &str) -> Members {
+            let endpoint = Endpoint {
+                host: "h".to_owned(),
+                ..Endpoint::default()
+            };
+            let node = Node::new(Some(name.parse().unwrap()), endpoint).unwrap();
+            Members::new(
+                self.backend.clone(),
+                Arc::new(node),
+                self.clock.clone(),
+                Arc::new(TokioTimer::new(*self.clock)),
+            )
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_second_live_process_with_the_same_id_is_refused() {
+        let bench = Bench::new();
+        let first = bench.member("n");
+        first.join().await.unwrap();
+        let second = bench.member("n");
+        let beats = async {
+            loop {
+                first.beat("leader").await.unwrap();
+                tokio::time::sleep(HEARTBEAT).await;
+            }
+        };
+        let refused = tokio::select! {
+            refused = second.join() => refused.unwrap_err(),
+            () = beats => unreachable!(),
+        };
+        let text = refused.to_string();
+        let first_life = first.node.owner.incarnation.to_string();
+        assert!(text.contains("`n`") && text.contains(&first_life), "{text}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_restart_after_a_kill_gets_in_after_one_time_to_live() {
+        let bench = Bench::new();
+        bench.member("n").join().await.unwrap();
+        let before = bench.clock.now();
+        let again = bench.member("n");
+        again.join().await.unwrap();
+        assert!(bench.clock.now().since(before) <= RECORD_TTL + Duration::from_millis(200));
+        again.beat("follower").await.unwrap();
+        let list = again.list();
+        assert_eq!(list.len(), 1);
+        assert_eq!(
+            list[0].record.incarnation,
+            again.node.owner.incarnation.to_string()
+        );
+        assert_eq!(list[0].record.role, "follower");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_dead_node_disappears_and_one_that_leaves_at_once() {
+        let bench = Bench::new();
+        let (a, b, c) = (bench.member("a"), bench.member("b"), bench.member("c"));
+        for member in [&a, &b, &c] {
+            member.join().await.unwrap();
+        }
+        a.beat("leader").await.unwrap();
+        assert_eq!(a.list().len(), 3);
+        b.leave().await;
+        a.beat("leader").await.unwrap();
+        assert_eq!(a.list().len(), 2);
+        tokio::time::sleep(RECORD_TTL).await;
+        a.beat("leader").await.unwrap();
+        assert_eq!(a.list().len(), 1);
+    }
+}

@@ -1,0 +1,273 @@
+//! What a node has while it leads, and how it comes and goes.
+
+use std::{sync::Arc, time::Duration};
+
+use arc_swap::ArcSwapOption;
+use async_trait::async_trait;
+use coordination_core::{Backend, Error, Expect, SetOutcome};
+use elector::{Elector, Leadership, LossReason, PromoteError, Promotion};
+use kvcm_cache::CacheManager;
+use kvcm_clock::{Clock, Timer};
+use kvcm_fence::{Claim, ClaimRefused, ClusterId, Epoch, Fenced, Incarnation};
+use kvcm_journal::{ClaimError, Journal};
+use kvcm_registry::{Applied, Registry, StartupConfig};
+use parking_lot::Mutex;
+use tokio::task::AbortHandle;
+
+use crate::{
+    cluster::Cluster,
+    reply::{CallError, Code},
+    requests::Requests,
+};
+
+/// Where the cluster's id is kept: all nodes share it through the coordination backend.
+const CLUSTER_ID_KEY: &str = "_KVCM_CLUSTER_ID";
+
+/// One call to a store during a promotion.
+const CALL: Duration = Duration::from_secs(2);
+
+/// What a node has while it leads.
+#[derive(Debug)]
+pub struct Reign {
+    /// Its epoch.
+    pub epoch: Epoch,
+    /// Storages, groups, instances.
+    pub registry: Arc<Registry>,
+    /// Where blocks live.
+    pub cache: Arc<CacheManager>,
+    /// Answers kept for repeats.
+    pub requests: Requests,
+    elector: Elector,
+}
+
+/// The reign of this node, if any, and what one is made of.
+pub struct Reigns {
+    current: ArcSwapOption<Reign>,
+    parts: Parts,
+    /// Set once the election exists; promotions come from it.
+    cluster: std::sync::OnceLock<Arc<Cluster>>,
+    expiry: Mutex<Option<AbortHandle>>,
+}
+
+/// What a reign is made of.
+pub struct Parts {
+    /// Where the cluster's id is.
+    pub backend: Arc<dyn Backend>,
+    /// This life of the process.
+    pub incarnation: Incarnation,
+    /// The registry's store.
+    pub registry: Arc<dyn Journal>,
+    /// The cache's store.
+    pub cache: Arc<dyn Journal>,
+    /// What a registry starts with that was never initialised.
+    pub startup: StartupConfig,
+    /// The cache manager's settings.
+    pub cache_config: kvcm_cache::Config,
+    /// The clock of everything.
+    pub clock: Arc<dyn Clock>,
+    /// Waits on it.
+    pub timer: Arc<dyn Timer>,
+}
+
+impl std::fmt::Debug for Reigns {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reigns")
+            .field("current", &self.current.load())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Reigns {
+    /// No reign yet.
+    pub fn new(parts: Parts) -> Self {
+        Self {
+            current: ArcSwapOption::empty(),
+            parts,
+            cluster: std::sync::OnceLock::new(),
+            expiry: Mutex::default(),
+        }
+    }
+
+    /// Tells it whom to serve; once, before the election runs.
+    pub fn attach(&self, cluster: Arc<Cluster>) {
+        let _ = self.cluster.set(cluster);
+    }
+
+    /// The reign of this epoch.
+    pub fn current(&self, epoch: Epoch) -> Option<Arc<Reign>> {
+        self.current
+            .load_full()
+            .filter(|reign| reign.epoch == epoch)
+    }
+
+    async fn promote(&self, promotion: &Promotion) -> Result<Reign, PromoteError> {
+        let failed = |what: &str| {
+            let what = what.to_owned();
+            move |error: &dyn std::fmt::Display| PromoteError::Failed(format!("{what}: {error}"))
+        };
+        let Some(cluster) = self.cluster.get() else {
+            return Err(PromoteError::Failed("the node is not built yet".to_owned()));
+        };
+        let id = self
+            .cluster_id()
+            .await
+            .map_err(|error| failed("cluster id")(&error))?;
+        cluster.set_id(id.clone());
+        let claim = Claim {
+            cluster: id,
+            epoch: promotion.epoch,
+            incarnation: self.parts.incarnation,
+        };
+        promotion.progress.advance();
+
+        let writer = self.parts.registry.claim(claim.clone(), CALL).await;
+        let writer = writer.map_err(|error| claim_failed("registry", error))?;
+        let (registry, recovery) = Registry::open(writer)
+            .await
+            .map_err(|error| failed("registry")(&error))?;
+        tracing::info!(epoch = %promotion.epoch, ?recovery, "registry recovered");
+        promotion.progress.advance();
+        let applied = registry.apply_startup_config(&self.parts.startup).await;
+        if applied.map_err(|error| failed("startup configuration")(&error))? == Applied::Now {
+            tracing::info!("the startup configuration was taken into a new registry");
+        }
+        promotion.progress.advance();
+
+        let registry = Arc::new(registry);
+        let writer = self.parts.cache.claim(claim, CALL).await;
+        let writer = writer.map_err(|error| claim_failed("cache", error))?;
+        let opened = CacheManager::open(
+            registry.clone(),
+            writer,
+            self.parts.clock.clone(),
+            self.parts.cache_config.clone(),
+        );
+        let (cache, recovered) = opened.await.map_err(|error| failed("cache")(&error))?;
+        tracing::info!(epoch = %promotion.epoch, ?recovered, "cache recovered");
+        promotion.progress.advance();
+        Ok(Reign {
+            epoch: promotion.epoch,
+            registry,
+            cache: Arc::new(cache),
+            requests: Requests::new(self.parts.clock.clone()),
+            elector: cluster.elector().clone(),
+        })
+    }
+
+    /// The cluster's id: the one that is stored, or a new one if none is.
+    async fn cluster_id(&self) -> Result<ClusterId, Error> {
+        let backend = &self.parts.backend;
+        loop {
+            let deadline = self.parts.clock.now() + CALL;
+            if let Some(value) = backend.get_value(CLUSTER_ID_KEY, deadline).await? {
+                let hint = "the stored cluster id is damaged; restore or delete its key";
+                return value
+                    .text
+                    .parse()
+                    .map_err(|error| Error::fatal(hint, error));
+            }
+            let id = ClusterId::random();
+            let set =
+                backend.set_value(CLUSTER_ID_KEY, id.as_str(), None, Expect::Absent, deadline);
+            if let SetOutcome::Stored(_) = set.await? {
+                tracing::info!(cluster_id = %id, "a new cluster");
+                return Ok(id);
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Leadership for Reigns {
+    async fn on_become_leader(&self, promotion: Promotion) -> Result<(), PromoteError> {
+        let cancel = promotion.cancel.clone();
+        let reign = tokio::select! {
+            biased;
+            () = cancel.cancelled() => {
+                return Err(PromoteError::Failed("cancelled".to_owned()));
+            }
+            reign = self.promote(&promotion) => reign?,
+        };
+        let cache = reign.cache.clone();
+        let timer = self.parts.timer.clone();
+        let expiry = tokio::spawn(async move { cache.run_expiry(&*timer).await });
+        *self.expiry.lock() = Some(expiry.abort_handle());
+        self.current.store(Some(Arc::new(reign)));
+        Ok(())
+    }
+
+    async fn quiesce(&self, _epoch: Epoch) {
+        self.stop_expiry();
+    }
+
+    async fn on_no_longer_leader(&self, _epoch: Epoch, _reason: LossReason) {
+        self.stop_expiry();
+        self.current.store(None);
+    }
+
+    async fn probe(&self) -> Result<(), String> {
+        self.cluster_id()
+            .await
+            .map(drop)
+            .map_err(|error| error.to_string())
+    }
+}
+
+impl Reigns {
+    fn stop_expiry(&self) {
+        if let Some(expiry) = self.expiry.lock().take() {
+            expiry.abort();
+        }
+    }
+}
+
+impl Reign {
+    /// What to answer for an error of the registry. A fence ends the reign.
+    pub(crate) fn registry_error(&self, error: &kvcm_registry::Error) -> CallError {
+        use kvcm_registry::{ErrorKind, Outcome};
+        if let kvcm_registry::Error::Fenced(fenced) = error {
+            self.fenced(fenced);
+        }
+        let code = match error.kind() {
+            ErrorKind::InvalidArgument => Code::InvalidArgument,
+            ErrorKind::Duplicate => Code::Duplicate,
+            ErrorKind::NoSuchInstance => Code::NoInstance,
+            ErrorKind::Fenced => Code::Io,
+            ErrorKind::Unavailable => match error {
+                kvcm_registry::Error::Unavailable {
+                    outcome: Outcome::NotDone,
+                    ..
+                } => Code::Internal,
+                _ => Code::Io,
+            },
+            _ => Code::Internal,
+        };
+        CallError::new(code, error.to_string())
+    }
+
+    /// What to answer for an error of the cache. A fence ends the reign.
+    pub(crate) fn cache_error(&self, error: kvcm_cache::Error) -> CallError {
+        if let kvcm_cache::Error::Fenced { fenced, .. } = &error {
+            self.fenced(fenced);
+        }
+        error.into()
+    }
+
+    fn fenced(&self, fenced: &Fenced) {
+        let by = match fenced {
+            Fenced::By { by } => by.epoch,
+            Fenced::Missing => Epoch::ZERO,
+        };
+        tracing::error!(epoch = %self.epoch, %by, "a store refused a write of this reign");
+        self.elector.store_refused(self.epoch, by);
+    }
+}
+
+fn claim_failed(store: &str, error: ClaimError) -> PromoteError {
+    match error {
+        ClaimError::Refused(ClaimRefused::Superseded { by }) => {
+            PromoteError::Fenced { by: by.epoch }
+        }
+        error => PromoteError::Failed(format!("{store}: {error}")),
+    }
+}

@@ -1,0 +1,156 @@
+//! AdminService: what operators call. Any node answers these.
+
+use std::time::Duration;
+
+use elector::{DemoteOutcome, LossReason};
+use kvcm_fence::Epoch;
+use kvcm_proto::admin;
+
+use super::Services;
+use crate::{
+    http::CallContext,
+    reply::{CallError, Code, Header, Reply as _, millis},
+};
+
+impl Services {
+    /// Whether the node serves, and whether its election turns.
+    pub fn check_health(
+        &self,
+        _context: &CallContext,
+        request: admin::CheckHealthRequest,
+    ) -> admin::CheckHealthResponse {
+        let last_turn = self.cluster.elector().view().last_turn;
+        let wall_ms = self.cluster.wall_ms(last_turn);
+        admin::CheckHealthResponse {
+            header: Some(Header::ok(&request.trace_id).into()),
+            is_leader: self.cluster.leads(),
+            is_health: self.cluster.is_alive(self.turn_limit),
+            elector_last_loop_time_ms: i64::try_from(wall_ms).unwrap_or(i64::MAX),
+        }
+    }
+
+    /// Who leads, who is there, and how it came about.
+    pub fn get_manager_cluster_info(
+        &self,
+        _context: &CallContext,
+        request: admin::GetManagerClusterInfoRequest,
+    ) -> admin::GetManagerClusterInfoResponse {
+        let view = self.cluster.elector().view().clone();
+        let leader = self.cluster.leader();
+        let known = !leader.node_id.is_empty();
+        let wall = |ms: u64| i64::try_from(ms).unwrap_or(i64::MAX);
+        let expiration = view
+            .lease_end
+            .filter(|_| self.cluster.leads())
+            .map_or(-1, |end| {
+                wall(self.cluster.wall_ms(end).saturating_mul(1000))
+            });
+        let updated = view
+            .backend_seen_at
+            .map_or(0, |seen| wall(self.cluster.wall_ms(seen)));
+        let nodes = self.cluster.members().list();
+        let nodes = nodes.iter().map(|member| admin::NodeStatus {
+            node_id: member.record.endpoint.node_id.clone(),
+            endpoint: Some(member.record.endpoint.clone().into()),
+            role: member.record.role.clone(),
+            ready: member.record.ready,
+            version: member.record.version.clone(),
+            incarnation: member.record.incarnation.clone(),
+            last_heartbeat_age_ms: millis(self.cluster.age(member.beat_at)),
+        });
+        let history = view.history.iter().map(|change| admin::LeaderChange {
+            epoch: change.epoch.get(),
+            node_id: change.node.to_string(),
+            reason: change
+                .ended
+                .as_ref()
+                .map_or("", LossReason::as_str)
+                .to_owned(),
+            at_ms: wall(self.cluster.wall_ms(change.at)),
+            phases: Vec::new(),
+        });
+        admin::GetManagerClusterInfoResponse {
+            header: Some(Header::ok(&request.trace_id).into()),
+            info_updated_time: updated,
+            self_leader_expiration_time: expiration,
+            self_node_id: self.cluster.node().endpoint.node_id.clone(),
+            leader_epoch: known.then(|| leader.epoch.get()),
+            info_age_ms: known.then(|| millis(leader.age)),
+            leader_node_id: leader.node_id,
+            leader_endpoint: leader.endpoint.map(Into::into),
+            self_role: Some(self.cluster.role().as_str().to_owned()),
+            nodes: nodes.collect(),
+            history: history.collect(),
+        }
+    }
+
+    /// Steps down: drains, hands the lock over. The node stays out of the race for a while.
+    pub async fn leader_demote(
+        &self,
+        _context: &CallContext,
+        request: admin::LeaderDemoteRequest,
+    ) -> admin::CommonResponse {
+        let header = match self.demote(&request).await {
+            Ok(()) => Header::ok(&request.trace_id),
+            Err(error) if error.code == Code::NotLeader => {
+                Header::not_leader(&request.trace_id, &self.cluster)
+            }
+            Err(error) => Header::refused(&request.trace_id, error),
+        };
+        admin::CommonResponse::only(header)
+    }
+
+    async fn demote(&self, request: &admin::LeaderDemoteRequest) -> Result<(), CallError> {
+        if request.transfer_to.is_some() {
+            let message = "transfer_to is not supported yet: demote without it";
+            return Err(CallError::new(Code::Unsupported, message));
+        }
+        let invalid = |message| CallError::new(Code::InvalidArgument, message);
+        let expected = request.expected_epoch.map(Epoch::new).transpose();
+        let expected = expected.map_err(|error| invalid(format!("expected_epoch: {error}")))?;
+        tracing::info!(?expected, "asked to step down");
+        match self.cluster.elector().demote(expected).await {
+            DemoteOutcome::Done(_) => Ok(()),
+            DemoteOutcome::NotLeader => Err(CallError::new(Code::NotLeader, "")),
+            DemoteOutcome::OtherEpoch(epoch) => Err(invalid(format!(
+                "expected_epoch is {}, but this node leads in epoch {epoch}: nothing was done",
+                expected.unwrap_or_default()
+            ))),
+        }
+    }
+
+    /// How long this node stays out of the race after a step-down.
+    pub fn get_leader_elector_config(
+        &self,
+        _context: &CallContext,
+        request: admin::GetLeaderElectorConfigRequest,
+    ) -> admin::GetLeaderElectorConfigResponse {
+        admin::GetLeaderElectorConfigResponse {
+            header: Some(Header::ok(&request.trace_id).into()),
+            campaign_delay_time_ms: millis(*self.campaign_delay.lock()),
+        }
+    }
+
+    /// Sets it, for this node and this life of its process.
+    pub async fn update_leader_elector_config(
+        &self,
+        _context: &CallContext,
+        request: admin::UpdateLeaderElectorConfigRequest,
+    ) -> admin::CommonResponse {
+        let delay = match u64::try_from(request.campaign_delay_time_ms) {
+            Ok(ms) => Duration::from_millis(ms),
+            Err(_) => {
+                let message = format!(
+                    "missing or invalid fields: {{campaign_delay_time_ms}}: {} is negative",
+                    request.campaign_delay_time_ms
+                );
+                let error = CallError::new(Code::InvalidArgument, message);
+                return admin::CommonResponse::only(Header::refused(&request.trace_id, error));
+            }
+        };
+        *self.campaign_delay.lock() = delay;
+        self.cluster.elector().set_forbid(delay).await;
+        tracing::info!(?delay, "campaign delay set");
+        admin::CommonResponse::only(Header::ok(&request.trace_id))
+    }
+}

@@ -1,0 +1,122 @@
+//! What every call passes that only a leader serves.
+
+use std::sync::Arc;
+
+use kvcm_fence::Epoch;
+use prost::Message;
+
+use super::Services;
+use crate::{
+    http::CallContext,
+    reign::Reign,
+    reply::{CallError, Code, Header, Reply},
+    requests::{Begun, fingerprint},
+};
+
+impl Services {
+    /// Serves a call that changes nothing: admit, evaluate, confirm.
+    pub(super) fn read<R: Reply>(
+        &self,
+        context: &CallContext,
+        trace_id: &str,
+        work: impl FnOnce(&Reign) -> Result<R, CallError>,
+    ) -> R {
+        let Some((admission, reign)) = self.admit(context) else {
+            return R::only(Header::not_leader(trace_id, &self.cluster));
+        };
+        let result = work(&reign);
+        // Evaluated by a node that may not lead any more, an answer could be older than what the
+        // new leader has answered already.
+        if admission.confirm().is_err() {
+            return R::only(Header::not_leader(trace_id, &self.cluster));
+        }
+        self.answer(trace_id, admission.epoch(), result)
+    }
+
+    /// Serves a call that changes something. With a request id a repeat gets the same answer.
+    pub(super) async fn write<R, Q, F>(
+        &self,
+        context: &CallContext,
+        rpc: &str,
+        trace_id: &str,
+        request: Q,
+        work: impl FnOnce(Arc<Reign>, Q) -> F + Send,
+    ) -> R
+    where
+        R: Reply + Message,
+        Q: Message,
+        F: Future<Output = Result<R, CallError>> + Send,
+    {
+        let Some((admission, reign)) = self.admit(context) else {
+            return R::only(Header::not_leader(trace_id, &self.cluster));
+        };
+        let epoch = admission.epoch();
+        let Some(id) = &context.request_id else {
+            let result = work(reign.clone(), request).await;
+            let result = admission.confirm().map_err(unknown).and(result);
+            return self.answer(trace_id, epoch, result);
+        };
+        let body = fingerprint(rpc, &request);
+        match reign.requests.begin(id, body).await {
+            Begun::New(ticket) => {
+                let result = work(reign.clone(), request).await;
+                let result = admission.confirm().map_err(unknown).and(result);
+                let is_definite = !matches!(&result, Err(error) if error.code == Code::Io);
+                let reply: R = self.answer(trace_id, epoch, result);
+                if is_definite {
+                    ticket.done(&reply);
+                }
+                reply
+            }
+            Begun::Answered(answer) => {
+                let result = R::decode(answer).map_err(|error| {
+                    CallError::new(
+                        Code::Internal,
+                        format!("the kept answer is damaged: {error}"),
+                    )
+                });
+                match admission.confirm().map_err(unknown).and(result) {
+                    Ok(reply) => reply,
+                    Err(error) => self.answer(trace_id, epoch, Err(error)),
+                }
+            }
+            Begun::OtherBody => {
+                let message = format!("request id `{id}` was used for another request");
+                self.answer(
+                    trace_id,
+                    epoch,
+                    Err(CallError::new(Code::InvalidArgument, message)),
+                )
+            }
+        }
+    }
+
+    /// Lets the call in when this node leads, in an epoch that the client accepts.
+    fn admit(&self, context: &CallContext) -> Option<(elector::Admission<'_>, Arc<Reign>)> {
+        let admission = self.cluster.elector().gate().admit().ok()?;
+        if context.min_epoch > admission.epoch() {
+            // The client has seen a later leader; the next reign of this node must be later still.
+            self.cluster.elector().epoch_seen(context.min_epoch);
+            return None;
+        }
+        let reign = self.reigns.current(admission.epoch())?;
+        Some((admission, reign))
+    }
+
+    fn answer<R: Reply>(&self, trace_id: &str, epoch: Epoch, result: Result<R, CallError>) -> R {
+        let (mut reply, header) = match result {
+            Ok(reply) => (reply, Header::ok(trace_id)),
+            Err(error) => (R::default(), Header::refused(trace_id, error)),
+        };
+        reply.set_header(header.by_leader(epoch, &self.cluster));
+        reply
+    }
+}
+
+/// The change was made in memory that may be gone by now.
+fn unknown(lost: elector::Lost) -> CallError {
+    CallError::new(
+        Code::Io,
+        format!("{lost}; whether it was done is not known"),
+    )
+}

@@ -1,0 +1,262 @@
+//! MetaService: what inference engines call.
+
+use kvcm_cache::{
+    Blocks, FinishRequest, LocateLenRequest, LocateRequest, Mask, MetaRequest, QueryType,
+    RemoveRequest, StartRequest, TrimRequest, TrimStrategy, View,
+};
+use kvcm_proto::meta::{self, block_mask::Info};
+
+use super::Services;
+use crate::{
+    convert,
+    http::CallContext,
+    reign::Reign,
+    reply::{CallError, Header, millis},
+};
+
+impl Services {
+    /// Registers a deployment, or finds it again.
+    pub async fn register_instance(
+        &self,
+        context: &CallContext,
+        request: meta::RegisterInstanceRequest,
+    ) -> meta::RegisterInstanceResponse {
+        let trace_id = request.trace_id.clone();
+        let work = async |reign: std::sync::Arc<Reign>, request: meta::RegisterInstanceRequest| {
+            let registered = reign
+                .registry
+                .register_instance(convert::registration(request))
+                .await;
+            let registered = registered.map_err(|error| reign.registry_error(&error))?;
+            let group = reign.registry.group(&registered.instance.group);
+            let group = group.as_deref();
+            Ok(meta::RegisterInstanceResponse {
+                storage_configs: group.map_or_else(String::new, |group| {
+                    reign.registry.storage_configs_json(group)
+                }),
+                extra_info: group
+                    .map(|group| group.extra_info.clone())
+                    .filter(|text| !text.is_empty()),
+                header: None,
+            })
+        };
+        self.write(context, "RegisterInstance", &trace_id, request, work)
+            .await
+    }
+
+    /// The description under which a deployment is registered.
+    pub fn get_instance_info(
+        &self,
+        context: &CallContext,
+        request: meta::GetInstanceInfoRequest,
+    ) -> meta::GetInstanceInfoResponse {
+        self.read(context, &request.trace_id, |reign| {
+            if request.instance_id.is_empty() {
+                return Err(CallError::missing(&["instance_id"]));
+            }
+            let instance = reign.registry.instance(&request.instance_id);
+            let instance = instance.ok_or_else(|| CallError::no_instance(&request.instance_id))?;
+            Ok(meta::GetInstanceInfoResponse {
+                instance_group: instance.group.clone(),
+                instance_info: Some(convert::instance_info(&instance)),
+                header: None,
+            })
+        })
+    }
+
+    /// Where the cache of some blocks lives.
+    pub fn get_cache_location(
+        &self,
+        context: &CallContext,
+        request: meta::GetCacheLocationRequest,
+    ) -> meta::GetCacheLocationResponse {
+        self.read(context, &request.trace_id, |reign| {
+            let lookup = LocateRequest {
+                instance_id: &request.instance_id,
+                query: QueryType::from_number(request.query_type)?,
+                blocks: blocks(&request.block_keys, &request.token_ids),
+                mask: mask(request.block_mask.as_ref()),
+                window: request.sw_size,
+                spec_names: &request.location_spec_names,
+            };
+            let mut locations = Vec::new();
+            let mut sink = |view: &View<'_>| locations.push(convert::location(view));
+            reign.cache.locate(&lookup, &mut sink)?;
+            Ok(meta::GetCacheLocationResponse {
+                locations,
+                header: None,
+            })
+        })
+    }
+
+    /// How many blocks a lookup would find.
+    pub fn get_cache_location_len(
+        &self,
+        context: &CallContext,
+        request: meta::GetCacheLocationLenRequest,
+    ) -> meta::GetCacheLocationLenResponse {
+        self.read(context, &request.trace_id, |reign| {
+            let found = reign.cache.locate_len(&LocateLenRequest {
+                instance_id: &request.instance_id,
+                query: QueryType::from_number(request.query_type)?,
+                blocks: blocks(&request.block_keys, &request.token_ids),
+                window: request.sw_size,
+            })?;
+            let cache_location_len = i64::try_from(found).unwrap_or(i64::MAX);
+            Ok(meta::GetCacheLocationLenResponse {
+                cache_location_len,
+                header: None,
+            })
+        })
+    }
+
+    /// Locations and state of some blocks, whatever their state.
+    pub fn get_cache_meta(
+        &self,
+        context: &CallContext,
+        request: meta::GetCacheMetaRequest,
+    ) -> meta::GetCacheMetaResponse {
+        self.read(context, &request.trace_id, |reign| {
+            let lookup = MetaRequest {
+                instance_id: &request.instance_id,
+                blocks: blocks(&request.block_keys, &request.token_ids),
+                mask: mask(request.block_mask.as_ref()),
+            };
+            let mut reply = meta::GetCacheMetaResponse::default();
+            reign.cache.meta(&lookup, |answer| {
+                reply.locations.push(convert::location(&answer.view));
+                reply.metas.push(answer.to_json());
+            })?;
+            Ok(reply)
+        })
+    }
+
+    /// First phase of a write.
+    pub async fn start_write_cache(
+        &self,
+        context: &CallContext,
+        request: meta::StartWriteCacheRequest,
+    ) -> meta::StartWriteCacheResponse {
+        let trace_id = request.trace_id.clone();
+        let work = async |reign: std::sync::Arc<Reign>, request: meta::StartWriteCacheRequest| {
+            let start = StartRequest {
+                instance_id: &request.instance_id,
+                blocks: blocks(&request.block_keys, &request.token_ids),
+                spec_group_names: &request.location_spec_group_names,
+                write_timeout_seconds: request.write_timeout_seconds,
+                min_replica_count: request.min_replica_count(),
+            };
+            let started = reign.cache.start_write(&start).await;
+            let started = started.map_err(|error| reign.cache_error(error))?;
+            let mut locations = Vec::with_capacity(started.granted.len());
+            let mut sink = |view: &View<'_>| locations.push(convert::location(view));
+            started.granted.write_to(&mut sink);
+            Ok(meta::StartWriteCacheResponse {
+                header: None,
+                write_session_id: started.session_id.to_string(),
+                block_mask: Some(convert::skipped(started.skipped)),
+                locations,
+            })
+        };
+        self.write(context, "StartWriteCache", &trace_id, request, work)
+            .await
+    }
+
+    /// Second phase of a write.
+    pub async fn finish_write_cache(
+        &self,
+        context: &CallContext,
+        request: meta::FinishWriteCacheRequest,
+    ) -> meta::CommonResponse {
+        let trace_id = request.trace_id.clone();
+        let work = async |reign: std::sync::Arc<Reign>, request: meta::FinishWriteCacheRequest| {
+            let finish = FinishRequest {
+                instance_id: &request.instance_id,
+                session_id: &request.write_session_id,
+                success_blocks: request
+                    .success_blocks
+                    .as_ref()
+                    .map(|blocks| mask(Some(blocks))),
+            };
+            let finished = reign.cache.finish_write(&finish).await;
+            finished.map_err(|error| reign.cache_error(error))?;
+            Ok(meta::CommonResponse::default())
+        };
+        self.write(context, "FinishWriteCache", &trace_id, request, work)
+            .await
+    }
+
+    /// Removes some blocks.
+    pub async fn remove_cache(
+        &self,
+        context: &CallContext,
+        request: meta::RemoveCacheRequest,
+    ) -> meta::CommonResponse {
+        let trace_id = request.trace_id.clone();
+        let work = async |reign: std::sync::Arc<Reign>, request: meta::RemoveCacheRequest| {
+            let remove = RemoveRequest {
+                instance_id: &request.instance_id,
+                blocks: blocks(&request.block_keys, &request.token_ids),
+            };
+            let removed = reign.cache.remove(&remove).await;
+            removed.map_err(|error| reign.cache_error(error))?;
+            Ok(meta::CommonResponse::default())
+        };
+        self.write(context, "RemoveCache", &trace_id, request, work)
+            .await
+    }
+
+    /// Removes many blocks of a deployment at once.
+    pub async fn trim_cache(
+        &self,
+        context: &CallContext,
+        request: meta::TrimCacheRequest,
+    ) -> meta::CommonResponse {
+        let trace_id = request.trace_id.clone();
+        let work = async |reign: std::sync::Arc<Reign>, request: meta::TrimCacheRequest| {
+            let trim = TrimRequest {
+                instance_id: &request.instance_id,
+                strategy: TrimStrategy::from_number(request.strategy)?,
+            };
+            let trimmed = reign.cache.trim(&trim).await;
+            trimmed.map_err(|error| reign.cache_error(error))?;
+            Ok(meta::CommonResponse::default())
+        };
+        self.write(context, "TrimCache", &trace_id, request, work)
+            .await
+    }
+
+    /// Who leads. Any node answers, from memory.
+    pub fn get_cluster_info(
+        &self,
+        _context: &CallContext,
+        request: meta::GetClusterInfoRequest,
+    ) -> meta::GetClusterInfoResponse {
+        let leader = self.cluster.leader();
+        let known = !leader.node_id.is_empty();
+        let mut header = Header::ok(&request.trace_id);
+        header.cluster_id = self.cluster.id().map(|id| id.to_string());
+        meta::GetClusterInfoResponse {
+            header: Some(header.into()),
+            self_node_id: self.cluster.node().endpoint.node_id.clone(),
+            leader_epoch: known.then(|| leader.epoch.get()),
+            info_age_ms: known.then(|| millis(leader.age)),
+            leader_node_id: leader.node_id,
+            leader_endpoint: leader.endpoint.map(Into::into),
+            self_role: Some(self.cluster.role().as_str().to_owned()),
+        }
+    }
+}
+
+const fn blocks<'a>(keys: &'a [i64], tokens: &'a [i64]) -> Blocks<'a> {
+    Blocks { keys, tokens }
+}
+
+/// A mask that is there but says nothing masks nothing.
+fn mask(mask: Option<&meta::BlockMask>) -> Mask<'_> {
+    match mask.and_then(|mask| mask.info.as_ref()) {
+        None => Mask::None,
+        Some(Info::Offset(offset)) => Mask::Offset(*offset),
+        Some(Info::BoolMasks(masks)) => Mask::Bools(&masks.values),
+    }
+}

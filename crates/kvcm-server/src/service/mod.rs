@@ -1,0 +1,41 @@
+//! The calls of the protocol, once for gRPC and HTTP.
+
+mod admin;
+mod leader_only;
+mod meta;
+
+use std::{sync::Arc, time::Duration};
+
+use parking_lot::Mutex;
+
+use crate::{cluster::Cluster, reign::Reigns};
+
+/// The calls of the protocol. Each takes a request and gives a response whose header tells how it
+/// went; none fails in any other way.
+#[derive(Debug)]
+pub struct Services {
+    pub(crate) cluster: Arc<Cluster>,
+    pub(crate) reigns: Arc<Reigns>,
+    /// What an operator set; the election has its own copy.
+    campaign_delay: Mutex<Duration>,
+    /// An election that has not turned for so long hangs.
+    turn_limit: Duration,
+}
+
+impl Services {
+    /// Calls of a node.
+    pub fn new(
+        cluster: Arc<Cluster>,
+        reigns: Arc<Reigns>,
+        loop_interval: Duration,
+        lease: Duration,
+    ) -> Self {
+        let turn_limit = lease.max(3 * loop_interval).max(Duration::from_secs(1));
+        Self {
+            cluster,
+            reigns,
+            campaign_delay: Mutex::default(),
+            turn_limit,
+        }
+    }
+}

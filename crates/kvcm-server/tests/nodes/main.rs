@@ -1,0 +1,7 @@
+//! Real `kvcm-server` processes, asked over real sockets.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod cluster;
+mod data;
+mod single;
+mod support;
