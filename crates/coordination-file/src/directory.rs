@@ -104,8 +104,8 @@ impl Directory {
         }
     }
 
-    /// Makes the file hold `bytes`, durably, or leaves it as it was. Makes names that were added
-    /// before durable, too.
+    /// Makes the file hold `bytes` for all who read it from now on, or leaves it as it was. What it
+    /// holds is on the disk then, its name after [`Self::make_durable`].
     pub(crate) fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), Error> {
         let path = self.path_of(name);
         let written = self
@@ -116,10 +116,18 @@ impl Directory {
             let _ = fs::remove_file(&self.temporary);
             return Err(not_done("write", &path)(error));
         }
-        self.sync().map_err(unknown("make durable", &path))
+        Ok(())
     }
 
-    /// Adds an empty file that must not be there. Durable after the next [`Self::replace`].
+    /// Makes all changes of names so far survive a power cut.
+    pub(crate) fn make_durable(&self) -> Result<(), Error> {
+        File::open(&self.path)
+            .and_then(|directory| directory.sync_all())
+            .map_err(unknown("make durable", &self.path))
+    }
+
+    /// Adds an empty file that must not be there. Durable after the next
+    /// [`Self::make_durable`].
     pub(crate) fn add_mark(&self, name: &str) -> Result<(), Error> {
         let path = self.path_of(name);
         let created = OpenOptions::new().write(true).create_new(true).open(&path);
@@ -131,7 +139,7 @@ impl Directory {
     pub(crate) fn remove(&self, name: &str) -> Result<(), Error> {
         let path = self.path_of(name);
         fs::remove_file(&path).map_err(not_done("remove", &path))?;
-        self.sync().map_err(unknown("make durable", &path))
+        self.make_durable()
     }
 
     /// Removes files that nobody needs, if possible.
@@ -152,16 +160,12 @@ impl Directory {
             .unwrap_or_default();
         fs::rename(&path, self.path_of(&aside)).map_err(not_done("set aside", &path))?;
         tracing::warn!(file = %path.display(), how, aside, "a damaged record was set aside");
-        self.sync().map_err(unknown("make durable", &path))
+        self.make_durable()
     }
 
     fn write_temporary(&self, bytes: &[u8]) -> io::Result<()> {
         let mut file = File::create(&self.temporary)?;
         file.write_all(bytes)?;
         file.sync_data()
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        File::open(&self.path)?.sync_all()
     }
 }

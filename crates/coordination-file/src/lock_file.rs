@@ -76,6 +76,7 @@ impl Store {
                 self.directory.add_mark(&mark)?;
             }
             self.write(request.key, process, &reign)?;
+            self.directory.make_durable()?;
             if minted.is_some() {
                 self.directory.discard(old_marks);
             }
@@ -92,13 +93,16 @@ impl Store {
         info: &str,
         call: &Call,
     ) -> Result<RenewOutcome, Error> {
-        let _guarded = self.enter(call)?;
+        let guarded = self.enter(call)?;
         let mut state = self.state(key)?;
         let now = call.check()?;
         let outcome = state.renew_lock(owner, epoch, ttl, info, now);
         if let (RenewOutcome::Renewed, Some(reign)) = (&outcome, state.reign) {
             call.start_change()?;
             self.write(key, self.process.clone(), &reign)?;
+            // Others see it already, and if a power cut undoes it they wait for the old lease.
+            drop(guarded);
+            self.directory.make_durable()?;
         }
         Ok(outcome)
     }
@@ -111,13 +115,16 @@ impl Store {
         reserve_for: Option<&Reservation>,
         call: &Call,
     ) -> Result<UnlockOutcome, Error> {
-        let _guarded = self.enter(call)?;
+        let guarded = self.enter(call)?;
         let mut state = self.state(key)?;
         let now = call.check()?;
         let outcome = state.unlock(owner, epoch, reserve_for, now);
         if let (UnlockOutcome::Unlocked, Some(reign)) = (&outcome, state.reign) {
             call.start_change()?;
             self.write(key, self.process.clone(), &reign)?;
+            // Others see it already, and if a power cut undoes it they wait for the old lease.
+            drop(guarded);
+            self.directory.make_durable()?;
         }
         Ok(outcome)
     }

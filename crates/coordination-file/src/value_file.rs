@@ -58,6 +58,7 @@ impl Store {
         call.start_change()?;
         self.directory.add_mark(&names::version_mark(version))?;
         self.directory.replace(&names::value_record(key), &bytes)?;
+        self.directory.make_durable()?;
         self.directory.discard(old_marks);
         Ok(SetOutcome::Stored(version))
     }
