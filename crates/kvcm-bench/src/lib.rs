@@ -1,6 +1,8 @@
 //! The demonstration and the benches.
 
+pub mod demo;
 mod history;
+mod table;
 
 pub use history::{
     Call, Carried, Change, Gap, History, Reign, StaleReply, Unsettled, What, WrongRead, carried,

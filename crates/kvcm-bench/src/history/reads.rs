@@ -196,7 +196,7 @@ mod tests {
         };
         assert_eq!(check_reads(&early), [expected]);
         // Written, but sent only after the answer was there.
-        let mut late = early.clone();
+        let mut late = early;
         late.calls.push(call(1, 31, 40, written(&[2])));
         assert_eq!(check_reads(&late).len(), 1);
     }

@@ -1,0 +1,80 @@
+//! The cluster that is demonstrated.
+
+use std::{fs, path::Path, time::Duration};
+
+use anyhow::{Context, bail};
+use kvcm_testkit::{Cluster, ClusterSpec, RedisServer};
+use serde_json::json;
+
+use super::{Coordination, Options};
+
+/// The instance group that engines register with.
+pub(crate) const GROUP: &str = "default";
+
+/// Running nodes, and what they need.
+#[derive(Debug)]
+pub(crate) struct Running {
+    /// The nodes. Before the server below: it is dropped first.
+    pub(crate) cluster: Cluster,
+    /// With `--coordination redis`.
+    _redis: Option<RedisServer>,
+}
+
+/// Starts the nodes, with all their files in `dir`.
+pub(crate) async fn start(options: &Options, dir: &Path) -> anyhow::Result<Running> {
+    let redis = match options.coordination {
+        Coordination::File => None,
+        Coordination::Redis => Some(RedisServer::start(&[]).context("--coordination redis")?),
+    };
+    let uri = match &redis {
+        Some(server) => server.uri(),
+        None => format!("file://{}", dir.join("coordination").display()),
+    };
+    let startup = dir.join("startup.json");
+    let blocks = dir.join("blocks");
+    fs::create_dir_all(&blocks)?;
+    fs::write(&startup, startup_config(&blocks).to_string())?;
+    let Some(startup) = startup.to_str() else {
+        bail!(
+            "the temporary directory {} has a name that is not text",
+            dir.display()
+        );
+    };
+    let lease = Duration::from_millis(options.lease_ms);
+    let spec = ClusterSpec::new(options.nodes.into(), dir, &uri, lease)?
+        .set("kvcm.startup_config", startup)
+        // Registry and index are private to each node as long as they are volatile; that is what
+        // is demonstrated.
+        .set("kvcm.allow_private_stores", "true")
+        // The longest prompt of today's traces at one token a block.
+        .set("kvcm.service.max_keys_per_request", "1000000");
+    let cluster = Cluster::start(spec).await?;
+    Ok(Running {
+        cluster,
+        _redis: redis,
+    })
+}
+
+/// A storage inside the run's directory, and limits that no trace reaches: what is evicted cannot
+/// be told from what is lost.
+fn startup_config(blocks: &Path) -> serde_json::Value {
+    let unlimited = 1_000_000_000_000_000_u64;
+    json!({
+        "storage_config": {
+            "type": "file",
+            "global_unique_name": "demo_files",
+            "storage_spec": { "root_path": blocks, "key_count_per_file": 8 },
+        },
+        "instance_group": {
+            "name": GROUP,
+            "storage_candidates": ["demo_files"],
+            "global_quota_group_name": "demo_quota",
+            "max_instance_count": 10,
+            "quota": {
+                "capacity": unlimited,
+                "quota_config": [{ "storage_type": "file", "capacity": unlimited }],
+            },
+            "cache_config": { "meta_indexer_config": { "max_key_count": 100_000_000 } },
+        },
+    })
+}
