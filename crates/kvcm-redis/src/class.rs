@@ -45,6 +45,8 @@ const PERMISSION: &str = "allow the ACL user the keys and channels `kvcm_*` and 
 const CLUSTER: &str = "the server is part of a Redis Cluster, which is not built in yet: name a \
                        standalone server";
 const CONFIGURATION: &str = "correct the URI of the Redis server, or the server's configuration";
+const CERTIFICATE: &str = "name the server as its certificate does, and the authority's file with \
+                           tls_ca_file=";
 const UNSUPPORTED: &str = "use Redis 5 or newer with scripts enabled";
 
 const NOT_DONE: Class = Class::Retryable {
@@ -99,6 +101,10 @@ fn table(error: &RedisError) -> (Class, Connection) {
             (Class::Fatal { hint }, Drop)
         }
         ErrorKind::RESP3NotSupported => (Class::Fatal { hint: UNSUPPORTED }, Drop),
+        // The TLS library's words; its type is lost on the way.
+        ErrorKind::Io if error.to_string().contains("invalid peer certificate") => {
+            (Class::Fatal { hint: CERTIFICATE }, Drop)
+        }
         ErrorKind::Io if error.is_connection_refusal() => (NOT_DONE, Lost),
         ErrorKind::Io if error.is_connection_dropped() => (UNKNOWN, Lost),
         // An answer came that is not of the type that we asked for: it may have happened.

@@ -1,9 +1,11 @@
 //! Where a server is and how to talk to it.
 
-use std::{fmt, time::Duration};
+use std::{fmt, path::PathBuf, time::Duration};
 
 use kvcm_uri::{Mistake, Params, Uri, UriError};
-use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo};
+use redis::{
+    ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo, TlsCertificates,
+};
 
 use crate::{Class, Failure};
 
@@ -17,6 +19,10 @@ pub struct Config {
     pub host: String,
     /// The port.
     pub port: u16,
+    /// Whether to speak TLS (`rediss://`).
+    pub tls: bool,
+    /// The certificates that the server's must come from, in PEM; the system's when none.
+    pub tls_ca_file: Option<PathBuf>,
     /// The ACL user, or none for the server's default user.
     pub username: Option<String>,
     /// The password.
@@ -40,8 +46,8 @@ pub struct Config {
 
 impl Config {
     /// Reads `redis://[token@]host[:port]/?db=&cluster_name=&timeout_ms=&retry_count=&
-    /// client_max_pool_size=&client_min_pool_size=&wait_replicas=`, with warnings for what is
-    /// written and has no effect.
+    /// client_max_pool_size=&client_min_pool_size=&wait_replicas=`, or the same with `rediss://`
+    /// and `tls_ca_file=`, with warnings for what is written and has no effect.
     ///
     /// Userinfo: `token@` and `:token@` are a password, `user:token@` an ACL user with its
     /// password.
@@ -88,7 +94,14 @@ impl Config {
         let timeout_ms = params.checked("timeout_ms", 2000, "1 to 600000 milliseconds", |ms| {
             (1..=600_000).contains(ms)
         });
+        let tls = uri.scheme() == "rediss";
+        let tls_ca_file = params.text("tls_ca_file");
+        if tls_ca_file.is_some() && !tls {
+            params.mistake("parameter `tls_ca_file` is for TLS: write rediss://");
+        }
         let config = Self {
+            tls,
+            tls_ca_file: tls_ca_file.map(PathBuf::from),
             host: host
                 .trim_start_matches('[')
                 .trim_end_matches(']')
@@ -155,17 +168,43 @@ impl Config {
     }
 
     fn open(&self, login: RedisConnectionInfo) -> Result<redis::Client, Failure> {
-        let open = || -> redis::RedisResult<redis::Client> {
-            let address = ConnectionAddr::Tcp(self.host.clone(), self.port);
-            let info: ConnectionInfo = address.into_connection_info()?.set_redis_settings(login);
-            redis::Client::open(info)
-        };
-        open().map_err(|error| {
+        let refused = |error: &dyn fmt::Display| {
             let class = Class::Fatal {
                 hint: "correct the address of the Redis server",
             };
             Failure::new(class, format!("{self}: {error}"))
-        })
+        };
+        let (host, port) = (self.host.clone(), self.port);
+        let address = match self.tls {
+            false => ConnectionAddr::Tcp(host, port),
+            true => ConnectionAddr::TcpTls {
+                host,
+                port,
+                insecure: false,
+                tls_params: None,
+            },
+        };
+        let info: ConnectionInfo = address
+            .into_connection_info()
+            .map_err(|error| refused(&error))?
+            .set_redis_settings(login);
+        if !self.tls {
+            return redis::Client::open(info).map_err(|error| refused(&error));
+        }
+        // The driver takes the process's provider; an error says that there is one already.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let root_cert = match &self.tls_ca_file {
+            None => None,
+            Some(file) => {
+                let read = std::fs::read(file);
+                Some(read.map_err(|error| refused(&format!("{}: {error}", file.display())))?)
+            }
+        };
+        let certificates = TlsCertificates {
+            client_tls: None,
+            root_cert,
+        };
+        redis::Client::build_with_tls(info, certificates).map_err(|error| refused(&error))
     }
 }
 
@@ -174,9 +213,10 @@ impl Config {
 impl fmt::Display for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { host, port, db, .. } = self;
+        let scheme = if self.tls { "rediss" } else { "redis" };
         match host.contains(':') {
-            true => write!(f, "redis://[{host}]:{port}/?db={db}")?,
-            false => write!(f, "redis://{host}:{port}/?db={db}")?,
+            true => write!(f, "{scheme}://[{host}]:{port}/?db={db}")?,
+            false => write!(f, "{scheme}://{host}:{port}/?db={db}")?,
         }
         if let Some(name) = &self.cluster_name {
             write!(f, "&cluster_name={name}")?;
@@ -204,11 +244,12 @@ fn unsupported(scheme: &str) -> Option<String> {
         ))
     };
     match scheme {
-        "redis" => None,
-        "rediss" => missing("TLS (rediss://)"),
+        "redis" | "rediss" => None,
         "redis_cluster" | "redis-cluster" | "redis+cluster" => missing("Redis Cluster"),
         "redis-sentinel" | "redis_sentinel" | "redis+sentinel" => missing("Redis Sentinel"),
-        other => Some(format!("scheme `{other}` is unknown, expected `redis`")),
+        other => Some(format!(
+            "scheme `{other}` is unknown, expected `redis` or `rediss`"
+        )),
     }
 }
 
@@ -231,6 +272,8 @@ mod tests {
         let expected = Config {
             host: "h".to_owned(),
             port: 6379,
+            tls: false,
+            tls_ca_file: None,
             username: None,
             password: None,
             db: 0,
@@ -288,6 +331,16 @@ mod tests {
     }
 
     #[test]
+    fn a_certificate_file_that_cannot_be_read_is_named() {
+        let (config, warnings) = read("rediss://h/?tls_ca_file=/nowhere/ca.pem");
+        assert_eq!(warnings, [] as [String; 0]);
+        assert_eq!(config.to_string(), "rediss://h:6379/?db=0");
+        let failure = config.client().unwrap_err();
+        assert!(failure.reason.contains("/nowhere/ca.pem"), "{failure}");
+        assert!(matches!(failure.class, Class::Fatal { .. }));
+    }
+
+    #[test]
     fn all_mistakes_come_together() {
         let text = mistakes(
             "redis://:secret@h/?db=x&timeout_ms=0&cluster_name=a%7Bb&client_max_pool_size=2&client_min_pool_size=3",
@@ -310,7 +363,8 @@ mod tests {
     #[test]
     fn other_forms_are_refused_with_what_to_write() {
         for (text, part) in [
-            ("rediss://h", "TLS"),
+            ("redis://h/?tls_ca_file=ca.pem", "rediss://"),
+            ("redis+sentinel://h", "Sentinel"),
             ("redis_cluster://h", "Redis Cluster"),
             ("redis-sentinel://h", "Sentinel"),
             ("file:///x", "scheme `file`"),
