@@ -66,7 +66,7 @@ impl Log {
             Ok(seq) => seq,
             Err(error) => {
                 settle(false);
-                return Err(refused(error));
+                return Err(Error::from_append(error));
             }
         };
         if self.writer.committed_seq() >= seq {
@@ -112,17 +112,6 @@ impl Log {
                 result => return result,
             }
         }
-    }
-}
-
-/// The batch has no place: nothing happened.
-fn refused(error: AppendError) -> Error {
-    match error {
-        AppendError::Fenced(fenced) => Error::Fenced {
-            fenced,
-            outcome: Outcome::NotDone,
-        },
-        other => Error::NotStored(other.to_string()),
     }
 }
 

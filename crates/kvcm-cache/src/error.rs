@@ -3,7 +3,7 @@
 use std::fmt;
 
 use kvcm_fence::Fenced;
-use kvcm_journal::Outcome;
+use kvcm_journal::{AppendError, Outcome};
 use thiserror::Error;
 
 /// Why a call failed. The text is for the caller: it names fields, limits and what to do.
@@ -112,6 +112,17 @@ impl Error {
     /// Whether another leader has been seen: the server demotes itself, whatever it answers.
     pub const fn is_fenced(&self) -> bool {
         matches!(self, Self::Fenced { .. })
+    }
+
+    /// Of a batch or snapshot that has no place in the journal: nothing happened.
+    pub(crate) fn from_append(error: AppendError) -> Self {
+        match error {
+            AppendError::Fenced(fenced) => Self::Fenced {
+                fenced,
+                outcome: Outcome::NotDone,
+            },
+            other => Self::NotStored(other.to_string()),
+        }
     }
 
     pub(crate) fn invalid(text: impl fmt::Display) -> Self {

@@ -29,6 +29,7 @@ mod select;
 mod session_id;
 mod sessions;
 mod sink;
+mod snapshot;
 mod specs;
 mod start;
 mod storages;

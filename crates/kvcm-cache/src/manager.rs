@@ -34,6 +34,8 @@ pub struct CacheManager {
     pub(crate) config: Config,
     pub(crate) epoch: u64,
     pub(crate) grants: AtomicU64,
+    /// The recovery could not read something: a snapshot would bury it.
+    pub(crate) keep_log: bool,
 }
 
 /// What the settling of a batch needs, which may outlive its caller.

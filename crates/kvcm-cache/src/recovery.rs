@@ -7,7 +7,7 @@ use std::{
 };
 
 use kvcm_clock::Clock;
-use kvcm_index::{Location, State};
+use kvcm_index::{Grant, Location, State};
 use kvcm_journal::{LoadSink, Loaded, Record, Source, Writer};
 use kvcm_registry::{Registry, Storage};
 
@@ -17,7 +17,7 @@ use crate::{
     home::Home,
     manager::{Counts, Shared},
     mask::Success,
-    ops::{DefineStorage, End, Ending, KIND, Op, Remove, Start, VERSION},
+    ops::{DefineStorage, End, Ending, KIND, Locations, Op, OpenSession, Remove, Start, VERSION},
     sessions::Session,
     usage::ByType,
 };
@@ -52,6 +52,7 @@ impl CacheManager {
             sessions: HashMap::new(),
             ended: Vec::new(),
             skipped: HashMap::new(),
+            unread: false,
             epoch: writer.claim().epoch.get(),
             next_counter: 1,
         };
@@ -65,6 +66,7 @@ impl CacheManager {
                 },
                 other => Error::NotStored(other.to_string()),
             })?;
+        let keep_log = loader.unread || !journal.skipped.is_empty();
         let (grants, epoch) = (AtomicU64::new(loader.next_counter), loader.epoch);
         let (shared, skipped) = loader.finish();
         for (reason, count) in &skipped {
@@ -77,6 +79,7 @@ impl CacheManager {
             config,
             epoch,
             grants,
+            keep_log,
         };
         let recovered = Recovered {
             counts: manager.counts(),
@@ -87,6 +90,16 @@ impl CacheManager {
     }
 }
 
+fn session(home: Arc<Home>, keys: Vec<i64>, grant: Grant, life_ms: u32) -> Session<Arc<Home>> {
+    Session {
+        instance_id: Arc::clone(&home.id),
+        home,
+        keys: keys.into(),
+        grant,
+        life: Duration::from_millis(life_ms.into()),
+    }
+}
+
 /// Applies operations in the order of the journal.
 struct Loader<'a> {
     registry: &'a Registry,
@@ -94,6 +107,8 @@ struct Loader<'a> {
     sessions: HashMap<SessionId, Session<Arc<Home>>>,
     ended: Vec<(SessionId, Success)>,
     skipped: HashMap<String, u64>,
+    /// Something was not understood.
+    unread: bool,
     epoch: u64,
     next_counter: u64,
 }
@@ -105,7 +120,7 @@ impl LoadSink for Loader<'_> {
 
     fn record(&mut self, record: &Record) -> Result<(), Source> {
         if record.batch.kind != KIND {
-            self.skip(format!(
+            self.not_understood(format!(
                 "batch kind {} is not the cache's",
                 record.batch.kind
             ));
@@ -129,7 +144,10 @@ impl Loader<'_> {
                 Ok(Op::Start(op)) => self.start(op),
                 Ok(Op::End(op)) => self.end(op),
                 Ok(Op::Remove(op)) => self.remove(&op),
-                Err(error) => self.skip(error.to_string()),
+                Ok(Op::Locations(op)) => self.locations(&op),
+                Ok(Op::OpenSession(op)) => self.open_session(op),
+                Ok(Op::FinishedSession(op)) => self.ended.push((op.session, op.success)),
+                Err(error) => self.not_understood(error.to_string()),
             }
         }
         Ok(())
@@ -143,7 +161,7 @@ impl Loader<'_> {
                 restored.map_err(|error| error.to_string())
             });
         if let Err(reason) = restored {
-            self.skip(format!(
+            self.not_understood(format!(
                 "storage number {} is not usable: {reason}",
                 op.number
             ));
@@ -151,40 +169,72 @@ impl Loader<'_> {
     }
 
     fn start(&mut self, op: Start) {
-        if op.grant.epoch == self.epoch {
-            self.next_counter = self.next_counter.max(op.grant.counter.saturating_add(1));
-        }
-        let Some(instance) = self.registry.instance(&op.instance) else {
-            return self.skip(format!("instance `{}` is not registered", op.instance));
+        let Some(home) = self.home(&op.instance, op.fingerprint, op.grant) else {
+            return;
         };
-        let home = self.shared.home(instance);
-        if home.fingerprint != op.fingerprint {
-            return self.skip(format!("instance `{}` was registered anew", op.instance));
-        }
-        if !op.keys.is_empty() && self.shared.storages.list().get(op.storage).is_none() {
-            return self.skip(format!("storage number {} is not defined", op.storage));
+        if !op.keys.is_empty() && !self.is_defined(op.storage) {
+            return;
         }
         let mut locations = Vec::with_capacity(op.keys.len());
-        for (at, key) in op.keys.iter().enumerate() {
-            let Some(specs) = op.group(at).and_then(|name| home.specs.number(name)) else {
-                return self.skip(format!(
-                    "a spec group of instance `{}` is gone",
-                    op.instance
-                ));
+        for (position, key) in (0u32..).zip(&op.keys) {
+            let group = op.group(position as usize).unwrap_or("?");
+            let Some(specs) = home.specs.number(group) else {
+                return self.not_understood(format!("instance `{}` has no such group", home.id));
             };
-            let position = at as u32;
             let location = Location::new(op.grant, position, op.storage, specs, State::Writing);
             locations.push((*key, location));
         }
         home.index.restore(&locations, self.shared.now_s());
-        let session = Session {
-            instance_id: Arc::clone(&home.id),
-            home,
-            keys: op.keys.into(),
-            grant: op.grant,
-            life: Duration::from_millis(op.life_ms.into()),
-        };
+        let session = session(home, op.keys, op.grant, op.life_ms);
         self.sessions.insert(op.session, session);
+    }
+
+    fn open_session(&mut self, op: OpenSession) {
+        if let Some(home) = self.home(&op.instance, op.fingerprint, op.grant) {
+            let session = session(home, op.keys, op.grant, op.life_ms);
+            self.sessions.insert(op.session, session);
+        }
+    }
+
+    fn locations(&mut self, op: &Locations) {
+        let Some(home) = self.home(&op.instance, op.fingerprint, op.grant) else {
+            return;
+        };
+        if !self.is_defined(op.storage) {
+            return;
+        }
+        let Some(specs) = home.specs.number(&op.group) else {
+            return self.not_understood(format!("instance `{}` has no such group", home.id));
+        };
+        let location = |position| Location::new(op.grant, position, op.storage, specs, op.state);
+        let keys = op.keys.iter().zip(&op.positions);
+        let locations: Vec<_> = keys.map(|(key, at)| (*key, location(*at))).collect();
+        home.index.restore(&locations, self.shared.now_s());
+    }
+
+    /// The home that an operation speaks of; none, and a note, when it is gone.
+    fn home(&mut self, instance_id: &str, fingerprint: u64, grant: Grant) -> Option<Arc<Home>> {
+        if grant.epoch == self.epoch {
+            self.next_counter = self.next_counter.max(grant.counter.saturating_add(1));
+        }
+        let Some(instance) = self.registry.instance(instance_id) else {
+            self.skip(format!("instance `{instance_id}` is not registered"));
+            return None;
+        };
+        let home = self.shared.home(instance);
+        if home.fingerprint != fingerprint {
+            self.skip(format!("instance `{instance_id}` was registered anew"));
+            return None;
+        }
+        Some(home)
+    }
+
+    fn is_defined(&mut self, storage: u16) -> bool {
+        let defined = self.shared.storages.list().get(storage).is_some();
+        if !defined {
+            self.not_understood(format!("storage number {storage} is not defined"));
+        }
+        defined
     }
 
     fn end(&mut self, op: End) {
@@ -214,6 +264,11 @@ impl Loader<'_> {
                 home.index.release(&removed.keys, removed.grant, |_, _| {});
             }
         }
+    }
+
+    fn not_understood(&mut self, reason: String) {
+        self.unread = true;
+        self.skip(reason);
     }
 
     fn skip(&mut self, reason: String) {

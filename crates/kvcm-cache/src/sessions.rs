@@ -68,6 +68,9 @@ struct Held<I> {
     ending: bool,
 }
 
+/// An open session with its id.
+pub(crate) type Open<I> = (SessionId, Arc<Session<I>>);
+
 /// How long a finished session answers an identical finish: longer than any client retries.
 const REMEMBERED: Duration = Duration::from_secs(600);
 /// How many finished sessions are remembered at most.
@@ -145,7 +148,7 @@ impl<I> Sessions<I> {
     }
 
     /// Up to `limit` sessions whose time is up, for the caller to end.
-    pub(crate) fn take_due(&self, now: Moment, limit: usize) -> Vec<(SessionId, Arc<Session<I>>)> {
+    pub(crate) fn take_due(&self, now: Moment, limit: usize) -> Vec<Open<I>> {
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
         let mut due = Vec::new();
@@ -202,10 +205,14 @@ impl<I> Sessions<I> {
         self.settled.notify_waiters();
     }
 
-    /// The open session of that id.
-    pub(crate) fn get(&self, id: &SessionId) -> Option<Arc<Session<I>>> {
+    /// All open sessions, and the remembered outcomes in the order of their ends.
+    pub(crate) fn all(&self) -> (Vec<Open<I>>, Vec<(SessionId, Success)>) {
         let inner = self.inner.lock();
-        inner.open.get(id).map(|held| Arc::clone(&held.session))
+        let open = inner.open.iter();
+        let open = open.map(|(id, held)| (*id, Arc::clone(&held.session)));
+        let ended = inner.forget.iter();
+        let ended = ended.filter_map(|(_, id)| Some((*id, inner.ended.get(id)?.clone())));
+        (open.collect(), ended.collect())
     }
 
     /// When the next session's time is up; never without one.

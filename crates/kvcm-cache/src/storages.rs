@@ -39,15 +39,8 @@ impl Known {
 
     /// The operation that gives it its number, when the journal may not have it.
     pub(crate) fn definition(&self) -> Option<DefineStorage> {
-        if self.defined.load(Ordering::Acquire) {
-            return None;
-        }
-        // Texts, numbers and booleans always have a JSON form.
-        let config = serde_json::to_string(&self.storage).unwrap_or_default();
-        Some(DefineStorage {
-            number: self.number,
-            config,
-        })
+        let defined = self.defined.load(Ordering::Acquire);
+        (!defined).then(|| DefineStorage::of(self))
     }
 
     /// The journal has the number.

@@ -59,6 +59,11 @@ impl Put<'_> {
         values.iter().for_each(|value| self.u64(*value));
     }
 
+    pub(crate) fn u32s(&mut self, values: &[u32]) {
+        self.len(values.len());
+        values.iter().for_each(|value| self.u32(*value));
+    }
+
     pub(crate) fn u16s(&mut self, values: &[u16]) {
         self.len(values.len());
         values.iter().for_each(|value| self.u16(*value));
@@ -117,6 +122,10 @@ impl<'a> Take<'a> {
 
     pub(crate) fn u64s(&mut self) -> Decoded<Vec<u64>> {
         self.list(Self::u64, 8)
+    }
+
+    pub(crate) fn u32s(&mut self) -> Decoded<Vec<u32>> {
+        self.list(Self::u32, 4)
     }
 
     pub(crate) fn u16s(&mut self) -> Decoded<Vec<u16>> {

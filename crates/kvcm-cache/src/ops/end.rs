@@ -1,6 +1,9 @@
 //! A write session ends.
 
-use super::codec::{DecodeError, Decoded, Put, Take};
+use super::{
+    codec::{DecodeError, Decoded, Put, Take},
+    session::{decode_success, encode_success},
+};
 use crate::{mask::Success, session_id::SessionId};
 
 /// A session ends: the keys that were written serve, the others are free.
@@ -32,8 +35,7 @@ impl End {
         match &self.ending {
             Ending::Finished(success) => {
                 put.u8(FINISHED);
-                put.len(success.len());
-                put.u64s(success.bits());
+                encode_success(success, put);
             }
             Ending::Expired => put.u8(EXPIRED),
             Ending::BadMask => put.u8(BAD_MASK),
@@ -43,14 +45,7 @@ impl End {
     pub(super) fn decode(take: &mut Take<'_>) -> Decoded<Self> {
         let session = SessionId::decode(take.raw(SessionId::LEN)?)?;
         let ending = match take.u8()? {
-            FINISHED => {
-                let len = take.u32()? as usize;
-                let bits = take.u64s()?.into_boxed_slice();
-                let success = Success::from_bits(bits, len);
-                Ending::Finished(success.ok_or(DecodeError::Malformed(
-                    "the success mask has not one bit per key",
-                ))?)
-            }
+            FINISHED => Ending::Finished(decode_success(take)?),
             EXPIRED => Ending::Expired,
             BAD_MASK => Ending::BadMask,
             _ => return Err(DecodeError::Malformed("the ending is not known")),

@@ -6,14 +6,20 @@
 
 mod codec;
 mod end;
+mod locations;
 mod remove;
+mod session;
 mod start;
 mod storage;
 
 pub(crate) use codec::DecodeError;
 use codec::{Decoded, Put, Take};
 pub(crate) use end::{End, Ending};
-pub(crate) use remove::{Remove, Removed};
+pub(crate) use locations::Locations;
+pub(crate) use remove::Remove;
+#[cfg(test)]
+use remove::Removed;
+pub(crate) use session::{FinishedSession, OpenSession};
 pub(crate) use start::Start;
 pub(crate) use storage::DefineStorage;
 
@@ -29,6 +35,10 @@ pub(crate) enum Op {
     Start(Start),
     End(End),
     Remove(Remove),
+    /// In snapshots only, as the next two.
+    Locations(Locations),
+    OpenSession(OpenSession),
+    FinishedSession(FinishedSession),
 }
 
 /// Numbers of the operations. Stored, so they never change.
@@ -38,6 +48,9 @@ enum Number {
     Start = 2,
     End = 3,
     Remove = 4,
+    Locations = 5,
+    OpenSession = 6,
+    FinishedSession = 7,
 }
 
 impl Op {
@@ -48,6 +61,9 @@ impl Op {
             Self::Start(_) => Number::Start,
             Self::End(_) => Number::End,
             Self::Remove(_) => Number::Remove,
+            Self::Locations(_) => Number::Locations,
+            Self::OpenSession(_) => Number::OpenSession,
+            Self::FinishedSession(_) => Number::FinishedSession,
         };
         out.push(number as u8);
         let length_at = out.len();
@@ -58,6 +74,9 @@ impl Op {
             Self::Start(op) => op.encode(&mut put),
             Self::End(op) => op.encode(&mut put),
             Self::Remove(op) => op.encode(&mut put),
+            Self::Locations(op) => op.encode(&mut put),
+            Self::OpenSession(op) => op.encode(&mut put),
+            Self::FinishedSession(op) => op.encode(&mut put),
         }
         let length = out.len() - length_at - 4;
         let length = u32::try_from(length).unwrap_or(u32::MAX);
@@ -87,12 +106,18 @@ impl Op {
         const START: u8 = Number::Start as u8;
         const END: u8 = Number::End as u8;
         const REMOVE: u8 = Number::Remove as u8;
+        const LOCATIONS: u8 = Number::Locations as u8;
+        const OPEN_SESSION: u8 = Number::OpenSession as u8;
+        const FINISHED_SESSION: u8 = Number::FinishedSession as u8;
         let mut take = Take(body);
         let op = match number {
             DEFINE_STORAGE => DefineStorage::decode(&mut take).map(Self::DefineStorage),
             START => Start::decode(&mut take).map(Self::Start),
             END => End::decode(&mut take).map(Self::End),
             REMOVE => Remove::decode(&mut take).map(Self::Remove),
+            LOCATIONS => Locations::decode(&mut take).map(Self::Locations),
+            OPEN_SESSION => OpenSession::decode(&mut take).map(Self::OpenSession),
+            FINISHED_SESSION => FinishedSession::decode(&mut take).map(Self::FinishedSession),
             unknown => Err(DecodeError::UnknownOperation(unknown)),
         }?;
         take.end()?;
@@ -102,7 +127,7 @@ impl Op {
 
 #[cfg(test)]
 mod tests {
-    use kvcm_index::Grant;
+    use kvcm_index::{Grant, State};
     use proptest::prelude::*;
 
     use super::*;
@@ -140,14 +165,47 @@ mod tests {
         )
     }
 
+    fn success() -> impl Strategy<Value = Success> {
+        prop::collection::vec(any::<bool>(), 0..130)
+            .prop_map(|bools| Success::new(crate::Mask::Bools(&bools), bools.len()).unwrap())
+    }
+
+    fn in_snapshots() -> impl Strategy<Value = Op> {
+        let states = prop::sample::select(vec![State::Writing, State::Serving, State::Deleting]);
+        let placed = prop::collection::vec(any::<(u32, i64)>(), 0..9);
+        prop_oneof![
+            (start(), states, placed).prop_map(|(start, state, placed)| {
+                let (positions, keys) = placed.into_iter().unzip();
+                Op::Locations(Locations {
+                    instance: start.instance,
+                    fingerprint: start.fingerprint,
+                    grant: start.grant,
+                    storage: start.storage,
+                    group: start.groups.concat(),
+                    state,
+                    positions,
+                    keys,
+                })
+            }),
+            start().prop_map(|start| Op::OpenSession(OpenSession {
+                session: start.session,
+                instance: start.instance,
+                fingerprint: start.fingerprint,
+                grant: start.grant,
+                life_ms: start.life_ms,
+                keys: start.keys,
+            })),
+            (session(), success()).prop_map(|(session, success)| Op::FinishedSession(
+                FinishedSession { session, success }
+            )),
+        ]
+    }
+
     fn op() -> impl Strategy<Value = Op> {
         let ending = prop_oneof![
             Just(Ending::Expired),
             Just(Ending::BadMask),
-            prop::collection::vec(any::<bool>(), 0..130).prop_map(|bools| {
-                let mask = crate::Mask::Bools(&bools);
-                Ending::Finished(Success::new(mask, bools.len()).unwrap())
-            }),
+            success().prop_map(Ending::Finished),
         ];
         let removed = (grant(), keys()).prop_map(|(grant, keys)| Removed { grant, keys });
         prop_oneof![
@@ -155,6 +213,7 @@ mod tests {
                 .prop_map(|(number, config)| Op::DefineStorage(DefineStorage { number, config })),
             start().prop_map(Op::Start),
             (session(), ending).prop_map(|(session, ending)| Op::End(End { session, ending })),
+            in_snapshots(),
             (".{0,9}", prop::collection::vec(removed, 0..3))
                 .prop_map(|(instance, removed)| Op::Remove(Remove { instance, removed })),
         ]
@@ -239,9 +298,33 @@ mod tests {
                     keys: vec![-1],
                 }],
             }),
+            Op::Locations(Locations {
+                instance: "i".into(),
+                fingerprint: 5,
+                grant,
+                storage: 3,
+                group: "g".into(),
+                state: State::Serving,
+                positions: vec![8],
+                keys: vec![-1],
+            }),
+            Op::OpenSession(OpenSession {
+                session,
+                instance: "i".into(),
+                fingerprint: 5,
+                grant,
+                life_ms: 1000,
+                keys: vec![-1],
+            }),
+            Op::FinishedSession(FinishedSession {
+                session,
+                success: Success::nothing(1),
+            }),
         ];
         let mut bytes = Vec::new();
         ops.iter().for_each(|op| op.encode(&mut bytes));
+        let decoded: Result<Vec<_>, _> = Op::decode_all(&bytes).into_iter().collect();
+        assert_eq!(decoded.as_deref(), Ok(&ops[..]));
         assert_eq!(
             hex(&bytes),
             include_str!("../../tests/fixtures/ops_v1.hex").trim()

@@ -1,6 +1,7 @@
 //! A storage gets its number.
 
 use super::codec::{Decoded, Put, Take};
+use crate::storages::Known;
 
 /// From here on `number` stands for the storage with this configuration. A storage whose
 /// configuration changes gets another number, so that old locations keep their URIs.
@@ -12,6 +13,14 @@ pub(crate) struct DefineStorage {
 }
 
 impl DefineStorage {
+    pub(crate) fn of(known: &Known) -> Self {
+        Self {
+            number: known.number,
+            // Texts, numbers and booleans always have a JSON form.
+            config: serde_json::to_string(&known.storage).unwrap_or_default(),
+        }
+    }
+
     pub(super) fn encode(&self, put: &mut Put<'_>) {
         put.u16(self.number);
         put.text(&self.config);

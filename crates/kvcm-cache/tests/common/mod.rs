@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test binary uses its own part")]
 #![allow(unreachable_pub, reason = "shared by several test binaries")]
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::sync::Arc;
 
