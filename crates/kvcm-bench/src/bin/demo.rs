@@ -9,6 +9,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use kvcm_bench::demo::{Options, run};
+use tokio::signal::unix::{SignalKind, signal};
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -16,9 +17,9 @@ async fn main() -> ExitCode {
     let verdict = tokio::select! {
         verdict = run(&options) => verdict,
         // Dropping the run kills the nodes and removes their files.
-        _ = tokio::signal::ctrl_c() => {
+        code = interrupted() => {
             eprintln!("interrupted");
-            return ExitCode::from(130);
+            return ExitCode::from(code);
         }
     };
     let verdict = match verdict {
@@ -41,4 +42,15 @@ async fn main() -> ExitCode {
         println!("the nodes' logs are {}/node-*.log", kept.display());
     }
     ExitCode::FAILURE
+}
+
+/// Waits for SIGINT or SIGTERM; the code that a shell gives for it.
+async fn interrupted() -> u8 {
+    let Ok(mut term) = signal(SignalKind::terminate()) else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => 130,
+        _ = term.recv() => 143,
+    }
 }

@@ -11,22 +11,23 @@ use super::{Coordination, Options};
 /// The instance group that engines register with.
 pub(crate) const GROUP: &str = "default";
 
-/// Running nodes, and what they need.
-#[derive(Debug)]
-pub(crate) struct Running {
-    /// The nodes. Before the server below: it is dropped first.
-    pub(crate) cluster: Cluster,
-    /// With `--coordination redis`.
-    _redis: Option<RedisServer>,
+/// Starts what the nodes elect their leader through, where that is a server.
+pub(crate) fn coordination(options: &Options) -> anyhow::Result<Option<RedisServer>> {
+    match options.coordination {
+        Coordination::File => Ok(None),
+        Coordination::Redis => RedisServer::start(&[])
+            .map(Some)
+            .context("--coordination redis"),
+    }
 }
 
 /// Starts the nodes, with all their files in `dir`.
-pub(crate) async fn start(options: &Options, dir: &Path) -> anyhow::Result<Running> {
-    let redis = match options.coordination {
-        Coordination::File => None,
-        Coordination::Redis => Some(RedisServer::start(&[]).context("--coordination redis")?),
-    };
-    let uri = match &redis {
+pub(crate) async fn start(
+    options: &Options,
+    redis: Option<&RedisServer>,
+    dir: &Path,
+) -> anyhow::Result<Cluster> {
+    let uri = match redis {
         Some(server) => server.uri(),
         None => format!("file://{}", dir.join("coordination").display()),
     };
@@ -48,11 +49,7 @@ pub(crate) async fn start(options: &Options, dir: &Path) -> anyhow::Result<Runni
         .set("kvcm.allow_private_stores", "true")
         // The longest prompt of today's traces at one token a block.
         .set("kvcm.service.max_keys_per_request", "1000000");
-    let cluster = Cluster::start(spec).await?;
-    Ok(Running {
-        cluster,
-        _redis: redis,
-    })
+    Cluster::start(spec).await
 }
 
 /// A storage inside the run's directory, and limits that no trace reaches: what is evicted cannot

@@ -155,7 +155,8 @@ impl Engine {
                 if !wait.is_zero() {
                     tokio::time::sleep(wait).await;
                 }
-                let phase = shared.phase.get();
+                let due = Phase::due_for(next, shared.trace.requests.len());
+                let phase = shared.phase.at_least(due).await;
                 if let Err(error) = self.serve(request, phase).await {
                     shared.errors.fetch_add(1, Ordering::Relaxed);
                     self.seen.errors += 1;

@@ -1,9 +1,9 @@
 //! The parts of the run, and what happened in each.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use tokio::sync::watch;
 
 /// A part of the run, named after what it began with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Phase {
     /// Nothing has happened yet.
     Steady,
@@ -34,6 +34,24 @@ impl Phase {
         }
     }
 
+    /// The phase that must be on before request `index` of `requests` begins. A little later than
+    /// [`begins_at_percent`](Self::begins_at_percent), so that nobody waits while all goes well;
+    /// when a node is slow to start, requests are left for the time after.
+    pub(crate) fn due_for(index: usize, requests: usize) -> Self {
+        let is_due = |phase: &&Self| {
+            let from = phase.begins_at_percent() + Self::PATIENCE_PERCENT;
+            index * 100 >= requests * from
+        };
+        Self::ALL
+            .iter()
+            .rev()
+            .find(is_due)
+            .copied()
+            .unwrap_or(Self::Steady)
+    }
+
+    const PATIENCE_PERCENT: usize = 8;
+
     /// For people.
     pub(crate) fn title(self) -> &'static str {
         match self {
@@ -46,18 +64,27 @@ impl Phase {
 }
 
 /// The phase that is on, for all engines.
-#[derive(Debug, Default)]
-pub(crate) struct CurrentPhase(AtomicUsize);
+#[derive(Debug)]
+pub(crate) struct CurrentPhase(watch::Sender<Phase>);
 
 impl CurrentPhase {
     /// Begins `phase`.
     pub(crate) fn set(&self, phase: Phase) {
-        self.0.store(phase as usize, Ordering::Relaxed);
+        self.0.send_replace(phase);
     }
 
-    /// What is on.
-    pub(crate) fn get(&self) -> Phase {
-        Phase::ALL[self.0.load(Ordering::Relaxed).min(Phase::ALL.len() - 1)]
+    /// Waits until `phase` has begun, and tells which one is on.
+    pub(crate) async fn at_least(&self, phase: Phase) -> Phase {
+        let mut current = self.0.subscribe();
+        let on = current.wait_for(|on| *on >= phase).await;
+        // The sender lives as long as we do.
+        on.map_or(phase, |on| *on)
+    }
+}
+
+impl Default for CurrentPhase {
+    fn default() -> Self {
+        Self(watch::Sender::new(Phase::Steady))
     }
 }
 
@@ -88,19 +115,34 @@ impl Tally {
 mod tests {
     use super::*;
 
-    #[test]
-    fn phases_follow_each_other() {
+    #[tokio::test]
+    async fn phases_follow_each_other() {
         let current = CurrentPhase::default();
-        assert_eq!(current.get(), Phase::Steady);
-        for (place, phase) in Phase::ALL.into_iter().enumerate() {
-            current.set(phase);
-            assert_eq!(current.get(), phase);
-            let later = &Phase::ALL[place + 1..];
-            assert!(
-                later
-                    .iter()
-                    .all(|l| l.begins_at_percent() > phase.begins_at_percent())
-            );
+        assert_eq!(current.at_least(Phase::Steady).await, Phase::Steady);
+        let (seen, ()) = tokio::join!(current.at_least(Phase::AfterDemote), async {
+            current.set(Phase::AfterKill);
+            tokio::task::yield_now().await;
+            current.set(Phase::AfterDemote);
+        });
+        assert_eq!(seen, Phase::AfterDemote);
+    }
+
+    #[test]
+    fn requests_wait_for_a_phase_only_after_it_could_have_begun() {
+        for requests in [20, 333, 6000] {
+            let mut met = Vec::new();
+            for index in 0..requests {
+                let due = Phase::due_for(index, requests);
+                // Else director and engines would wait for each other.
+                assert!(
+                    index >= requests * due.begins_at_percent() / 100,
+                    "{index} {due:?}"
+                );
+                if met.last() != Some(&due) {
+                    met.push(due);
+                }
+            }
+            assert_eq!(met, Phase::ALL);
         }
     }
 }

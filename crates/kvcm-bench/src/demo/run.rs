@@ -5,9 +5,9 @@ use std::{
     sync::Arc,
 };
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use kvcm_clock::{BootClock, Clock};
-use kvcm_testkit::Cluster;
+use kvcm_testkit::{Cluster, RedisServer};
 use tokio::task::JoinSet;
 
 use super::{
@@ -29,15 +29,16 @@ pub struct Verdict {
     pub kept: Option<PathBuf>,
 }
 
-/// Runs the demonstration. An error means that it could not be carried out; the files of the run
-/// are kept then too, and the error names them.
+/// Runs the demonstration. An error means that it could not be carried out; once nodes have been
+/// started their files are kept, and the error names them.
 pub async fn run(options: &Options) -> anyhow::Result<Verdict> {
     let trace = Trace::load(options)?;
+    let redis = cluster::coordination(options)?;
     let dir = tempfile::Builder::new()
         .prefix("kvcm-demo-")
         .tempdir()
         .context("cannot make a temporary directory")?;
-    match replay(options, trace, dir.path()).await {
+    match replay(options, trace, redis.as_ref(), dir.path()).await {
         Ok(outcome) => {
             let (tables, mistakes) = (outcome.tables(), outcome.mistakes());
             let kept = (!mistakes.is_empty()).then(|| dir.keep());
@@ -49,23 +50,28 @@ pub async fn run(options: &Options) -> anyhow::Result<Verdict> {
         }
         Err(error) => {
             let kept = dir.keep();
-            Err(error.context(format!(
-                "stopped; the nodes' logs are {}/node-*.log",
+            bail!(
+                "{error:#}\nthe nodes' logs are {}/node-*.log",
                 kept.display()
-            )))
+            );
         }
     }
 }
 
-async fn replay(options: &Options, trace: Trace, dir: &Path) -> anyhow::Result<Outcome> {
+async fn replay(
+    options: &Options,
+    trace: Trace,
+    redis: Option<&RedisServer>,
+    dir: &Path,
+) -> anyhow::Result<Outcome> {
     let requests = trace.requests.len() as u64;
     let progress = Progress::new(requests);
-    let mut running = cluster::start(options, dir).await?;
-    let leader = director::leader(&running.cluster).await?;
-    progress.say(&introduction(options, &trace, &running.cluster, &leader));
+    let mut cluster = cluster::start(options, redis, dir).await?;
+    let leader = director::leader(&cluster).await?;
+    progress.say(&introduction(options, &trace, &cluster, &leader));
 
     let shared = Arc::new(Shared::new(trace, progress.clone()));
-    let endpoints = running.cluster.endpoints();
+    let endpoints = cluster.endpoints();
     let mut engines = Vec::new();
     for number in 0..usize::from(options.engines) {
         engines.push(Engine::connect(number, &endpoints, options.lease_ms, &shared).await?);
@@ -83,11 +89,12 @@ async fn replay(options: &Options, trace: Trace, dir: &Path) -> anyhow::Result<O
         }
         Ok(seen)
     };
-    let directed = director::direct(&mut running.cluster, requests, &shared.phase, &progress);
+    let directed = director::direct(&mut cluster, requests, &shared.phase, &progress);
     let result = tokio::try_join!(joined, directed);
     progress.end();
     let (seen, incidents) = result?;
     let elapsed = start.until(BootClock.now());
+    progress.say("checking every answer");
     let names = (1..).map(|number| format!("node-{number}"));
     Ok(seen.outcome(
         start,
