@@ -52,6 +52,8 @@ struct Progress<'a> {
     failures: u32,
     other_failures: u32,
     may_have_happened: bool,
+    /// The last failure that was not merely a try cut short by the deadline: it names the error.
+    telling: Option<Failure>,
     backoff: Backoff,
     polls: Backoff,
     /// A search helps this call only when it began after what the call knows already.
@@ -80,6 +82,7 @@ impl<'a> Progress<'a> {
             failures: 0,
             other_failures: 0,
             may_have_happened: false,
+            telling: None,
             backoff: Backoff::new(BackoffPolicy::CLIENT),
             polls: Backoff::new(POLL),
             // A client that starts many calls while nobody leads need not search for each.
@@ -241,6 +244,11 @@ impl<'a> Progress<'a> {
                 self.core.table.send_modify(|table| table.suspect(leader));
             }
         }
+        let cut_short = failed.failure == Failure::Silent
+            && self.remaining() < self.core.settings.attempt_timeout;
+        if self.telling.is_none() || !cut_short {
+            self.telling = Some(failed.failure);
+        }
         self.may_have_happened |= self.call.mutating && failed.failure.may_have_happened();
         let newer_leader = match leader {
             Some(leader) => self.core.table.borrow().moved_from(leader),
@@ -314,7 +322,8 @@ impl<'a> Progress<'a> {
     }
 
     fn error(self, failed: &Failed, reason: Reason) -> Error {
-        let kind = match (reason, failed.failure) {
+        let telling = self.telling.unwrap_or(failed.failure);
+        let kind = match (reason, telling) {
             (Reason::Definite | Reason::Tries | Reason::Budget, _) => kind_of(failed),
             (
                 Reason::Deadline,
@@ -342,7 +351,7 @@ impl<'a> Progress<'a> {
 }
 
 /// Never returns; what it finds wakes [`Core::superseded`].
-async fn ask_around_while_silent(core: &Core) {
+async fn ask_around_while_silent(core: &Arc<Core>) {
     tokio::time::sleep(core.settings.silence_delay).await;
     let mut polls = Backoff::new(POLL);
     loop {

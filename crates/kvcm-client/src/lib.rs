@@ -55,6 +55,7 @@
 
 mod address;
 mod admin;
+mod asking;
 mod attempt;
 mod budget;
 mod builder;

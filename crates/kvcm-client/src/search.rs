@@ -6,12 +6,12 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use futures_util::{StreamExt, stream::FuturesUnordered};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::{
     address::Address,
+    asking::{Asking, Heard},
     cluster_info::{self, ClusterInfo},
     core::Core,
     leader::{Leader, LeaderTable},
@@ -30,6 +30,8 @@ const GRACE_MIN: Duration = Duration::from_millis(10);
 pub(crate) struct Searches {
     gate: tokio::sync::Mutex<()>,
     last: Mutex<Option<Arc<Round>>>,
+    /// Nodes whose answer to an earlier search is still awaited; they are not asked again.
+    pub(crate) late: Mutex<Vec<Address>>,
 }
 
 /// One finished search.
@@ -50,7 +52,7 @@ impl Core {
     ///
     /// `doubt`: an answer that names the leader which is known already is no news, so the others
     /// are heard too.
-    pub(crate) async fn search(&self, since: Instant, doubt: bool) -> Arc<Round> {
+    pub(crate) async fn search(self: &Arc<Self>, since: Instant, doubt: bool) -> Arc<Round> {
         if let Some(round) = self.searches.recent(since) {
             return round;
         }
@@ -65,83 +67,70 @@ impl Core {
         round
     }
 
-    async fn ask_around(&self, doubt: bool) -> Round {
+    async fn ask_around(self: &Arc<Self>, doubt: bool) -> Round {
         let started = Instant::now();
         let (known, doubt) = {
             let table = self.table.borrow();
             let in_doubt = table.leader().is_some() && (doubt || table.route().is_none());
             (table.leader().cloned(), in_doubt)
         };
-        let in_vain = self
-            .searches
-            .last
-            .lock()
-            .as_ref()
-            .is_some_and(|last| !last.found);
-        let mut next = self.nodes_to_ask(known.as_deref(), doubt).into_iter();
-        let mut asking = FuturesUnordered::new();
-        let mut told: Vec<(Address, String)> = Vec::new();
+        let mut round = Round {
+            started,
+            best: None,
+            found: false,
+            told: Vec::new(),
+        };
         let mut answers: Vec<ClusterInfo> = Vec::new();
-        let mut listen_until: Option<Instant> = None;
-        let first = if doubt || in_vain { AT_ONCE_MAX } else { 1 };
-        asking.extend(next.by_ref().take(first).map(|address| self.ask(address)));
+        let order = self.nodes_to_ask(known.as_deref(), doubt, &mut round);
+        let mut asking = Asking::new(Arc::clone(self), order);
+        let hurry = doubt || self.searches.was_in_vain();
+        asking.ask_next(if hurry { AT_ONCE_MAX } else { 1 });
         let mut hedge_at = started + self.settings.hedge_delay;
+        let mut listen_until: Option<Instant> = None;
         loop {
-            let more = next.len() > 0;
+            let more = asking.has_more();
             let end = listen_until.filter(|_| !more);
             tokio::select! {
-                Some((address, took, answer)) = asking.next() => {
-                    match answer {
-                        Ok(info) => {
-                            told.push((address, describe(&info)));
-                            let news = self.table.borrow().is_news(&info, known.as_deref(), doubt);
-                            answers.push(info);
-                            if news {
-                                break;
-                            }
-                            let grace = (took * 2).clamp(GRACE_MIN, self.settings.hedge_delay);
-                            listen_until = Some(Instant::now() + grace);
+                Some(heard) = asking.heard() => {
+                    round.hear(&heard);
+                    if let Ok(info) = heard.answer {
+                        let news = self.table.borrow().is_news(&info, known.as_deref(), doubt);
+                        answers.push(info);
+                        if news {
+                            break;
                         }
-                        Err(failed) => told.push((address, failed.text)),
+                        let grace = (heard.took * 2).clamp(GRACE_MIN, self.settings.hedge_delay);
+                        listen_until = Some(Instant::now() + grace);
                     }
-                    asking.extend(next.next().map(|address| self.ask(address)));
-                    hedge_at = Instant::now() + self.settings.hedge_delay;
                 }
-                () = tokio::time::sleep_until(hedge_at), if more => {
-                    asking.extend(next.next().map(|address| self.ask(address)));
-                    hedge_at = Instant::now() + self.settings.hedge_delay;
-                }
+                () = tokio::time::sleep_until(hedge_at), if more => {}
                 () = tokio::time::sleep_until(end.unwrap_or(hedge_at)), if end.is_some() => break,
                 else => break,
             }
+            asking.ask_next(1);
+            hedge_at = Instant::now() + self.settings.hedge_delay;
         }
-        let best = self.table.borrow().best(answers);
-        let found = best.as_ref().is_some_and(|info| self.enter(info));
-        Round {
-            started,
-            best,
-            found,
-            told,
-        }
+        asking.leave();
+        round.best = self.table.borrow().best(answers);
+        round.found = round.best.as_ref().is_some_and(|info| self.enter(info));
+        round
     }
 
-    /// The leader first, then the seeds, then nodes that led before.
-    fn nodes_to_ask(&self, known: Option<&Leader>, doubt: bool) -> Vec<Address> {
+    /// The leader first, then the seeds, then nodes that led before; without those whose answer
+    /// to an earlier search is late.
+    fn nodes_to_ask(&self, known: Option<&Leader>, doubt: bool, round: &mut Round) -> Vec<Address> {
+        let late = self.searches.late.lock().clone();
         let table = self.table.borrow();
         let leader = known.map(|leader| &leader.address).filter(|_| !doubt);
         let mut order: Vec<Address> = Vec::new();
         for address in leader.into_iter().chain(&self.seeds).chain(table.nodes()) {
-            if !order.contains(address) {
+            if !order.contains(address) && !late.contains(address) {
                 order.push(address.clone());
             }
         }
+        let silent = |address| (address, "is silent".to_owned());
+        round.told.extend(late.into_iter().map(silent));
         order
-    }
-
-    async fn ask(&self, address: Address) -> (Address, Duration, Result<ClusterInfo, Failed>) {
-        let started = Instant::now();
-        let answer = self.ask_node(&address, self.settings.ask_timeout).await;
-        (address, started.elapsed(), answer)
     }
 
     /// Asks one node who leads.
@@ -182,6 +171,17 @@ impl Core {
         result
     }
 
+    /// Takes an answer that came after its search had ended, when it names a newer leader.
+    pub(crate) fn enter_late(&self, info: &ClusterInfo) {
+        let address = info.leader.clone().and_then(|node| {
+            let address = Address::parse(&node.endpoint).ok()?;
+            Some((node, address))
+        });
+        let epoch = info.leader_epoch.unwrap_or(0);
+        self.table
+            .send_if_modified(|table| table.hint(info.cluster(), epoch, address));
+    }
+
     fn enter(&self, info: &ClusterInfo) -> bool {
         let Some(node) = info.leader.clone() else {
             return false;
@@ -198,7 +198,21 @@ impl Core {
     }
 }
 
+impl Round {
+    fn hear(&mut self, heard: &Heard) {
+        let what = match &heard.answer {
+            Ok(info) => describe(info),
+            Err(failed) => failed.text.clone(),
+        };
+        self.told.push((heard.address.clone(), what));
+    }
+}
+
 impl Searches {
+    fn was_in_vain(&self) -> bool {
+        self.last.lock().as_ref().is_some_and(|last| !last.found)
+    }
+
     fn recent(&self, since: Instant) -> Option<Arc<Round>> {
         let last = self.last.lock();
         last.as_ref()

@@ -125,10 +125,7 @@ async fn many_calls_in_a_leaderless_cluster_share_their_searches() {
     }
     let asked = follower.info_calls() as u64;
     let stats = client.stats();
-    assert_eq!(
-        asked, stats.discoveries,
-        "each search asks each node once at most"
-    );
+    assert!(asked <= stats.discoveries, "a search asks a node once");
     assert!(asked < 250, "{asked} searches for 500 calls");
     assert_eq!(stats.errors, 0);
 }

@@ -92,14 +92,19 @@ impl Fake {
     }
 
     pub fn start(data: Data, says: Says) -> Self {
+        Self::start_at("127.0.0.1:0", data, says)
+    }
+
+    /// A node at an address of the past.
+    pub fn start_at(address: &str, data: Data, says: Says) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
             .build()
             .unwrap();
         let _guard = runtime.enter();
-        let (listener, address) = listen();
-        let (admin_listener, admin_address) = listen();
+        let (listener, address) = listen(address);
+        let (admin_listener, admin_address) = listen("127.0.0.1:0");
         let state = State {
             data,
             says,
@@ -149,7 +154,10 @@ impl Fake {
     /// Every socket closes at once, whatever is in flight.
     pub fn kill(&mut self) {
         if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
+            // On a thread of its own: a runtime must not be waited for inside another one.
+            let wait = std::time::Duration::from_secs(10);
+            let ended = std::thread::spawn(move || runtime.shutdown_timeout(wait)).join();
+            ended.unwrap();
         }
     }
 
@@ -186,8 +194,8 @@ impl Drop for Fake {
 
 type Incoming = tokio_stream::wrappers::TcpListenerStream;
 
-fn listen() -> (Incoming, SocketAddr) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+fn listen(address: &str) -> (Incoming, SocketAddr) {
+    let listener = TcpListener::bind(address).unwrap();
     listener.set_nonblocking(true).unwrap();
     let address = listener.local_addr().unwrap();
     let listener = tokio::net::TcpListener::from_std(listener).unwrap();

@@ -1,0 +1,97 @@
+//! The questions of one search that are under way.
+
+use std::{sync::Arc, time::Duration, vec};
+
+use futures_util::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
+use tokio::time::Instant;
+
+use crate::{address::Address, cluster_info::ClusterInfo, core::Core, rpc::Failed};
+
+/// The answer of a node, or why there is none, and how long it took.
+pub(crate) struct Heard {
+    pub(crate) address: Address,
+    pub(crate) answer: Result<ClusterInfo, Failed>,
+    pub(crate) took: Duration,
+}
+
+/// Nodes that are being asked, and those that may be asked next.
+pub(crate) struct Asking {
+    core: Arc<Core>,
+    next: vec::IntoIter<Address>,
+    pending: FuturesUnordered<BoxFuture<'static, Heard>>,
+    unanswered: Vec<Address>,
+    /// The search is over; `unanswered` is entered among the late nodes.
+    left: bool,
+}
+
+impl Asking {
+    /// Will ask `order`, one after the other.
+    pub(crate) fn new(core: Arc<Core>, order: Vec<Address>) -> Self {
+        Self {
+            core,
+            next: order.into_iter(),
+            pending: FuturesUnordered::new(),
+            unanswered: Vec::new(),
+            left: false,
+        }
+    }
+
+    /// Whether there are nodes that have not been asked.
+    pub(crate) fn has_more(&self) -> bool {
+        self.next.len() > 0
+    }
+
+    /// Asks the next `count` nodes.
+    pub(crate) fn ask_next(&mut self, count: usize) {
+        for address in self.next.by_ref().take(count) {
+            self.unanswered.push(address.clone());
+            let core = Arc::clone(&self.core);
+            self.pending.push(Box::pin(async move {
+                let started = Instant::now();
+                let answer = core.ask_node(&address, core.settings.ask_timeout).await;
+                Heard {
+                    address,
+                    answer,
+                    took: started.elapsed(),
+                }
+            }));
+        }
+    }
+
+    /// The next answer; `None` when nobody is being asked.
+    pub(crate) async fn heard(&mut self) -> Option<Heard> {
+        let heard = self.pending.next().await?;
+        self.unanswered.retain(|address| *address != heard.address);
+        Some(heard)
+    }
+
+    /// Ends the search. Answers that come later still count: news wakes the calls that wait.
+    /// Until then these nodes are not asked again.
+    pub(crate) fn leave(mut self) {
+        if self.unanswered.is_empty() {
+            return;
+        }
+        let late = self.unanswered.iter().cloned();
+        self.core.searches.late.lock().extend(late);
+        self.left = true;
+        tokio::spawn(async move {
+            while let Some(heard) = self.heard().await {
+                let mut late = self.core.searches.late.lock();
+                late.retain(|address| *address != heard.address);
+                drop(late);
+                if let Ok(info) = heard.answer {
+                    self.core.enter_late(&info);
+                }
+            }
+        });
+    }
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        if self.left {
+            let mut late = self.core.searches.late.lock();
+            late.retain(|address| !self.unanswered.contains(address));
+        }
+    }
+}
