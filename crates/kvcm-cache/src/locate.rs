@@ -1,5 +1,7 @@
 //! Lookups.
 
+use std::{borrow::Cow, sync::Arc};
+
 use kvcm_index::{Counter, Grant, Location, LocationSink, State};
 
 use crate::{
@@ -89,7 +91,7 @@ impl CacheManager {
 
 /// What one lookup works on.
 struct Lookup {
-    home: std::sync::Arc<Home>,
+    home: Arc<Home>,
     filter: SpecFilter,
     storages: List,
     usable: Usable,
@@ -115,17 +117,8 @@ impl Lookup {
             QueryType::BatchGet => index.get_batch(keys.iter().copied(), now_s, select, sink),
             QueryType::PrefixMatch => {
                 request.mask.check("block_mask")?;
-                match request.mask {
-                    Mask::Bools(_) => {
-                        let unmasked = keys.iter().enumerate();
-                        let unmasked = unmasked.filter(|(at, _)| !request.mask.contains(*at));
-                        index.match_prefix(unmasked.map(|(_, key)| *key), now_s, select, sink)
-                    }
-                    Mask::Offset(_) | Mask::None => {
-                        let start = start(request.mask, keys.len());
-                        index.match_prefix(keys[start..].iter().copied(), now_s, select, sink)
-                    }
-                }
+                let unmasked = unmasked(keys, request.mask);
+                index.match_prefix(&unmasked, now_s, select, sink)
             }
             QueryType::ReverseRollWindow => {
                 let window = window(request.window, keys.len())?;
@@ -147,11 +140,19 @@ fn window(window: i32, keys: usize) -> Result<usize> {
         })
 }
 
-/// Where the keys after a mask at the front begin.
-fn start(mask: Mask<'_>, keys: usize) -> usize {
+/// The keys that are not masked.
+fn unmasked<'a>(keys: &'a [i64], mask: Mask<'_>) -> Cow<'a, [i64]> {
     match mask {
-        Mask::Offset(offset) => usize::try_from(offset).unwrap_or(0).min(keys),
-        Mask::None | Mask::Bools(_) => 0,
+        Mask::None => Cow::Borrowed(keys),
+        Mask::Offset(offset) => {
+            let masked = usize::try_from(offset).unwrap_or(0).min(keys.len());
+            Cow::Borrowed(&keys[masked..])
+        }
+        Mask::Bools(_) => {
+            let keys = keys.iter().enumerate();
+            let unmasked = keys.filter(|(at, _)| !mask.contains(*at));
+            Cow::Owned(unmasked.map(|(_, key)| *key).collect())
+        }
     }
 }
 
@@ -173,6 +174,10 @@ const PLACEHOLDER: Location = Location::new(
 impl LocationSink for Answers {
     fn location(&mut self, _key: i64, location: &Location) {
         self.0.push(*location);
+    }
+
+    fn run(&mut self, _keys: &[i64], locations: &[Location]) {
+        self.0.extend_from_slice(locations);
     }
 
     fn placeholder(&mut self) {

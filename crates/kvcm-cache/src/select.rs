@@ -21,9 +21,9 @@ pub(crate) struct Selector<'a> {
 
 impl Selector<'_> {
     #[inline]
-    pub(crate) fn select(&self, locations: &[Location]) -> Option<Location> {
+    pub(crate) fn select(&self, locations: &[Location]) -> Option<usize> {
         match locations {
-            [only] => self.readable(only).then_some(*only),
+            [only] => self.readable(only).then_some(0),
             several => self.select_among(several),
         }
     }
@@ -32,20 +32,22 @@ impl Selector<'_> {
         location.is_serving() && self.usable.contains(location.storage())
     }
 
-    fn select_among(&self, locations: &[Location]) -> Option<Location> {
+    fn select_among(&self, locations: &[Location]) -> Option<usize> {
         let coverage = |l: &Location| self.filter.count(self.home.specs.specs(l.specs()));
-        let readable = || locations.iter().filter(|location| self.readable(location));
-        let most = readable().map(coverage).max()?;
-        let best = || readable().filter(|location| coverage(location) == most);
-        let mut left = fastrand::u32(..best().map(|l| self.weight(l)).sum::<u32>().max(1));
-        for location in best() {
+        let numbered = || locations.iter().enumerate();
+        let readable = || numbered().filter(|(_, location)| self.readable(location));
+        let most = readable().map(|(_, location)| coverage(location)).max()?;
+        let best = || readable().filter(|(_, location)| coverage(location) == most);
+        let weights = best().map(|(_, location)| self.weight(location));
+        let mut left = fastrand::u32(..weights.sum::<u32>().max(1));
+        for (at, location) in best() {
             let weight = self.weight(location);
             if left < weight {
-                return Some(*location);
+                return Some(at);
             }
             left -= weight;
         }
-        best().next().copied()
+        best().next().map(|(at, _)| at)
     }
 
     fn weight(&self, location: &Location) -> u32 {

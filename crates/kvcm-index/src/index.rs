@@ -10,7 +10,7 @@ use crate::table::Table;
 /// in seconds on any clock that the caller sticks to: it orders keys by last use.
 ///
 /// Lookups take a `select` function that picks, among the locations of one key (at least one, in
-/// any state), the one to read, or none. It decides what is readable: usually
+/// any state), the one to read by its number in the list, or none. It decides what is readable: usually
 /// [`Location::is_serving`](crate::Location::is_serving) and a storage that is available.
 #[derive(Debug, Default)]
 pub struct BlockIndex {

@@ -8,6 +8,13 @@ pub trait LocationSink {
     /// `key` may be read at `location`.
     fn location(&mut self, key: i64, location: &Location);
 
+    /// Several keys in one piece, as [`location`](Self::location) for each; both have one length.
+    fn run(&mut self, keys: &[i64], locations: &[Location]) {
+        for (key, location) in keys.iter().zip(locations) {
+            self.location(*key, location);
+        }
+    }
+
     /// A key that cannot be read, in an answer that has one entry for each key.
     fn placeholder(&mut self);
 }
@@ -24,12 +31,20 @@ impl LocationSink for Counter {
         self.hits += 1;
     }
 
+    fn run(&mut self, keys: &[i64], _locations: &[Location]) {
+        self.hits += keys.len();
+    }
+
     fn placeholder(&mut self) {}
 }
 
 impl<S: LocationSink + ?Sized> LocationSink for &mut S {
     fn location(&mut self, key: i64, location: &Location) {
         (**self).location(key, location);
+    }
+
+    fn run(&mut self, keys: &[i64], locations: &[Location]) {
+        (**self).run(keys, locations);
     }
 
     fn placeholder(&mut self) {

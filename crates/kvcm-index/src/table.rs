@@ -2,6 +2,7 @@
 
 use std::{
     hash::BuildHasher,
+    ops::Range,
     slice,
     sync::atomic::{AtomicU32, Ordering},
 };
@@ -53,6 +54,31 @@ impl Table {
             .map(|slot| *slot as usize)
     }
 
+    /// The locations of the longest run of keys that lie in the slots from `slot` on, each with
+    /// exactly one location, which `accept` takes.
+    #[inline]
+    pub(crate) fn neighbours(
+        &self,
+        keys: &[i64],
+        slot: usize,
+        mut accept: impl FnMut(&Location) -> bool,
+    ) -> &[Location] {
+        let there = self.keys.get(slot..).unwrap_or_default();
+        let same = common_prefix(keys, there);
+        let locations = &self.locations[slot.min(self.keys.len())..][..same];
+        let good = |location: &&Location| location.tag() == Tag::One && accept(location);
+        let count = locations.iter().take_while(good).count();
+        &locations[..count]
+    }
+
+    /// Notes that a run of slots was read.
+    #[inline]
+    pub(crate) fn touch_run(&self, slots: Range<usize>, now_s: u32) {
+        for used in &self.used[slots] {
+            touch(used, now_s);
+        }
+    }
+
     /// The key of an occupied slot.
     pub(crate) fn key(&self, slot: usize) -> Option<i64> {
         (self.locations[slot].tag() != Tag::Vacant).then(|| self.keys[slot])
@@ -72,11 +98,7 @@ impl Table {
     /// Notes that a slot was read.
     #[inline]
     pub(crate) fn touch(&self, slot: usize, now_s: u32) {
-        let used = &self.used[slot];
-        // A store would take the cache line away from the other readers, so only when it changes.
-        if used.load(Ordering::Relaxed) != now_s {
-            used.store(now_s, Ordering::Relaxed);
-        }
+        touch(&self.used[slot], now_s);
     }
 
     /// When a slot was read last.
@@ -179,5 +201,25 @@ impl Table {
     #[inline]
     fn hash(&self, key: i64) -> u64 {
         self.hasher.hash_one(key)
+    }
+}
+
+/// How many leading numbers two lists have in common.
+#[inline]
+fn common_prefix(a: &[i64], b: &[i64]) -> usize {
+    let length = a.len().min(b.len());
+    let (a, b) = (&a[..length], &b[..length]);
+    // Eight at a time, which the compiler turns into vector instructions.
+    let chunks = a.as_chunks::<8>().0.iter().zip(b.as_chunks::<8>().0);
+    let whole = 8 * chunks.take_while(|(a, b)| a == b).count();
+    let rest = a[whole..].iter().zip(&b[whole..]);
+    whole + rest.take_while(|(a, b)| a == b).count()
+}
+
+#[inline]
+fn touch(used: &AtomicU32, now_s: u32) {
+    // A store would take the cache line away from the other readers, so only when it changes.
+    if used.load(Ordering::Relaxed) != now_s {
+        used.store(now_s, Ordering::Relaxed);
     }
 }

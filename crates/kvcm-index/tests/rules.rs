@@ -26,8 +26,8 @@ fn grant(counter: u64) -> Grant {
     Grant { epoch: 1, counter }
 }
 
-fn serving(locations: &[Location]) -> Option<Location> {
-    locations.iter().find(|l| l.is_serving()).copied()
+fn serving(locations: &[Location]) -> Option<usize> {
+    locations.iter().position(Location::is_serving)
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn reading_is_a_use_and_inspecting_is_not() {
     index.reserve(&[1, 2], grant(1), 10, 5, &mut First).unwrap();
     index.confirm(&[1, 2], grant(1));
     index.commit(&[1, 2], grant(1), 5, |_| true, |_, _| {});
-    index.match_prefix([2], 9, serving, &mut Counter::default());
+    index.match_prefix(&[2], 9, serving, &mut Counter::default());
     index.inspect([1], |_, _| {});
     let mut used = Vec::new();
     index.scan(0, 10, |key, _, last| used.push((key, last)));
@@ -112,4 +112,34 @@ fn a_scan_shows_what_stays_once_while_other_keys_go() {
         seen.extend(part);
     }
     assert_eq!(seen, keys);
+}
+
+#[test]
+fn a_run_is_matched_as_one_piece_up_to_the_key_that_breaks_it() {
+    let index = BlockIndex::new();
+    let keys: Vec<i64> = (0..100).map(|n| n * 7919).collect();
+    index.reserve(&keys, grant(1), 100, 0, &mut First).unwrap();
+    index.confirm(&keys, grant(1));
+    index.commit(&keys, grant(1), 0, |_| true, |_, _| {});
+    let hits = |keys: &[i64]| index.match_prefix(keys, 3, serving, &mut Counter::default());
+    for length in 0..=keys.len() {
+        assert_eq!(hits(&keys[..length]), length);
+        assert_eq!(hits(&keys[length..]), 100 - length);
+        let mut strange = keys.clone();
+        strange.insert(length, -1);
+        assert_eq!(hits(&strange), length);
+    }
+    // A slot in the middle is vacant, though its former key still stands in it.
+    index.release(&keys[50..51], grant(1), |_, _| {});
+    assert_eq!(hits(&keys), 50);
+    // The key lies elsewhere now, and its neighbours where they were.
+    index
+        .reserve(&[-5, keys[50]], grant(2), 200, 0, &mut First)
+        .unwrap();
+    index.confirm(&[-5, keys[50]], grant(2));
+    index.commit(&[-5, keys[50]], grant(2), 0, |_| true, |_, _| {});
+    assert_eq!(hits(&keys), 100);
+    let mut used = Vec::new();
+    index.scan(0, 200, |_, _, last| used.push(last));
+    assert_eq!(used.iter().filter(|last| **last == 3).count(), 100);
 }
