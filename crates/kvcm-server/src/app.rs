@@ -88,6 +88,7 @@ impl App {
             },
             clock: clock.clone(),
             timer: timer.clone(),
+            private_stores: matches!(prepared.coordination, Coordination::Redis(_)),
         }));
         let (elector, driver) = elector::start(elector::Parts {
             settings: settings(&config, solitary, &node)?,

@@ -23,7 +23,7 @@ const RETRY_AFTER: Duration = Duration::from_millis(20);
 
 /// What this node can tell about the cluster.
 #[derive(Debug)]
-pub struct Cluster {
+pub(crate) struct Cluster {
     node: Arc<Node>,
     elector: Elector,
     members: Arc<Members>,
@@ -35,33 +35,33 @@ pub struct Cluster {
 
 /// Who leads, as this node knows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LeaderInfo {
+pub(crate) struct LeaderInfo {
     /// The node, or empty.
-    pub node_id: String,
+    pub(crate) node_id: String,
     /// How to reach it, when it serves.
-    pub endpoint: Option<Endpoint>,
+    pub(crate) endpoint: Option<Endpoint>,
     /// Its epoch.
-    pub epoch: Epoch,
+    pub(crate) epoch: Epoch,
     /// How far it is: `serving`, `recovering`, `draining`, or empty.
-    pub phase: &'static str,
+    pub(crate) phase: &'static str,
     /// Age of this knowledge.
-    pub age: Duration,
+    pub(crate) age: Duration,
 }
 
 /// Why this node does not serve, and where to go.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Hint {
+pub(crate) struct Hint {
     /// Who leads.
-    pub leader: LeaderInfo,
+    pub(crate) leader: LeaderInfo,
     /// When to ask again; zero: go to the leader at once.
-    pub retry_after: Duration,
+    pub(crate) retry_after: Duration,
     /// One word.
-    pub reason: &'static str,
+    pub(crate) reason: &'static str,
 }
 
 impl Cluster {
     /// Puts the sources of knowledge together.
-    pub fn new(
+    pub(crate) fn new(
         node: Arc<Node>,
         elector: Elector,
         members: Arc<Members>,
@@ -78,48 +78,48 @@ impl Cluster {
     }
 
     /// This node.
-    pub fn node(&self) -> &Node {
+    pub(crate) fn node(&self) -> &Node {
         &self.node
     }
 
     /// The election.
-    pub fn elector(&self) -> &Elector {
+    pub(crate) fn elector(&self) -> &Elector {
         &self.elector
     }
 
     /// The nodes that are alive.
-    pub fn members(&self) -> &Members {
+    pub(crate) fn members(&self) -> &Members {
         &self.members
     }
 
     /// The cluster's id, once this node has led.
-    pub fn id(&self) -> Option<ClusterId> {
+    pub(crate) fn id(&self) -> Option<ClusterId> {
         self.id.read().clone()
     }
 
     /// Remembers the cluster's id.
-    pub fn set_id(&self, id: ClusterId) {
+    pub(crate) fn set_id(&self, id: ClusterId) {
         *self.id.write() = Some(id);
     }
 
     /// The election has begun: from now on it has to turn.
-    pub fn campaigns(&self) {
+    pub(crate) fn campaigns(&self) {
         self.campaigns.store(true, Relaxed);
     }
 
     /// Whether the election turns, or has not begun (the backend was never reachable, say).
-    pub fn is_alive(&self, turn_limit: Duration) -> bool {
+    pub(crate) fn is_alive(&self, turn_limit: Duration) -> bool {
         let last_turn = self.elector.view().last_turn;
         !self.campaigns.load(Relaxed) || self.age(last_turn) < turn_limit
     }
 
     /// Whether this node serves: its gate is open and its lease lives.
-    pub fn leads(&self) -> bool {
+    pub(crate) fn leads(&self) -> bool {
         self.elector.gate().open_epoch().is_some()
     }
 
     /// What this node is, for people.
-    pub fn role(&self) -> Role {
+    pub(crate) fn role(&self) -> Role {
         match self.elector.view().role {
             // The lease may have ended without the election having noticed.
             Role::Leader if !self.leads() => Role::Demoting,
@@ -128,13 +128,13 @@ impl Cluster {
     }
 
     /// Who leads.
-    pub fn leader(&self) -> LeaderInfo {
+    pub(crate) fn leader(&self) -> LeaderInfo {
         let now = self.clock.now();
         leader_info(&self.elector.view(), &self.node, self.leads(), now)
     }
 
     /// Where a refused caller should go.
-    pub fn hint(&self) -> Hint {
+    pub(crate) fn hint(&self) -> Hint {
         let now = self.clock.now();
         let view = self.elector.view().clone();
         let leader = leader_info(&view, &self.node, self.leads(), now);
@@ -161,7 +161,7 @@ impl Cluster {
     }
 
     /// The wall-clock time of a moment, for fields that people read.
-    pub fn wall_ms(&self, moment: Moment) -> u64 {
+    pub(crate) fn wall_ms(&self, moment: Moment) -> u64 {
         let now = self.clock.now();
         let wall = wall_clock_ms();
         let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
@@ -173,7 +173,7 @@ impl Cluster {
     }
 
     /// How long ago a moment was.
-    pub fn age(&self, moment: Moment) -> Duration {
+    pub(crate) fn age(&self, moment: Moment) -> Duration {
         self.clock.now().since(moment)
     }
 }

@@ -14,7 +14,7 @@ use crate::node::{Endpoint, Node, VERSION};
 const HEARTBEAT: Duration = Duration::from_secs(1);
 
 /// A record that was not renewed for so long belongs to a dead node.
-pub const RECORD_TTL: Duration = Duration::from_secs(3);
+pub(crate) const RECORD_TTL: Duration = Duration::from_secs(3);
 
 /// One call to the backend.
 const CALL: Duration = Duration::from_millis(500);
@@ -22,33 +22,33 @@ const CALL: Duration = Duration::from_millis(500);
 /// What a node writes about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct NodeRecord {
+pub(crate) struct NodeRecord {
     /// How to reach it; its fields stand at the top level, as the predecessor has them.
     #[serde(flatten)]
-    pub endpoint: Endpoint,
+    pub(crate) endpoint: Endpoint,
     /// This life of its process.
-    pub incarnation: String,
+    pub(crate) incarnation: String,
     /// What it is: `follower`, `leader`, …
-    pub role: String,
+    pub(crate) role: String,
     /// Whether it can answer discovery and could campaign.
-    pub ready: bool,
+    pub(crate) ready: bool,
     /// Its version.
-    pub version: String,
+    pub(crate) version: String,
 }
 
 /// A node as this one last saw it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Member {
+pub(crate) struct Member {
     /// What it wrote.
-    pub record: NodeRecord,
+    pub(crate) record: NodeRecord,
     /// When it last renewed its record, as far as its remaining life tells.
-    pub beat_at: Moment,
+    pub(crate) beat_at: Moment,
 }
 
 /// Keeps this node's record alive and the others' in memory, so that no request of a client ever
 /// costs a call to the backend.
 #[derive(Debug)]
-pub struct Members {
+pub(crate) struct Members {
     backend: Arc<dyn Backend>,
     node: Arc<Node>,
     clock: Arc<dyn Clock>,
@@ -62,7 +62,7 @@ pub struct Members {
     "node id `{node}` is in use by another live process (incarnation {other}, at {host}): give \
      each node its own kvcm.leader_elector.node_id"
 )]
-pub struct DuplicateNode {
+pub(crate) struct DuplicateNode {
     node: String,
     other: String,
     host: String,
@@ -70,7 +70,7 @@ pub struct DuplicateNode {
 
 impl Members {
     /// Nothing is written yet.
-    pub fn new(
+    pub(crate) fn new(
         backend: Arc<dyn Backend>,
         node: Arc<Node>,
         clock: Arc<dyn Clock>,
@@ -86,7 +86,7 @@ impl Members {
     }
 
     /// The nodes seen last, this one included.
-    pub fn list(&self) -> Arc<Vec<Member>> {
+    pub(crate) fn list(&self) -> Arc<Vec<Member>> {
         self.seen.load_full()
     }
 
@@ -95,7 +95,7 @@ impl Members {
     ///
     /// # Errors
     /// [`DuplicateNode`].
-    pub async fn join(&self) -> Result<(), DuplicateNode> {
+    pub(crate) async fn join(&self) -> Result<(), DuplicateNode> {
         let mut foreign: Option<(u64, Moment)> = None;
         loop {
             let wait = match self.try_join(&mut foreign).await {
@@ -158,7 +158,7 @@ impl Members {
     }
 
     /// Renews this node's record and reads the others', for ever.
-    pub async fn run(&self, elector: Elector) {
+    pub(crate) async fn run(&self, elector: Elector) {
         loop {
             let role = elector.view().role.as_str();
             if let Err(error) = self.beat(role).await {
@@ -169,7 +169,7 @@ impl Members {
     }
 
     /// Takes the record away: the node leaves in an orderly way.
-    pub async fn leave(&self) {
+    pub(crate) async fn leave(&self) {
         let deadline = self.clock.now() + CALL;
         if let Err(error) = self
             .backend

@@ -7,39 +7,39 @@ use serde::{Deserialize, Serialize};
 /// How to reach a node. Its JSON is the node record that the predecessor keeps as well.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Endpoint {
+pub(crate) struct Endpoint {
     /// The node.
-    pub node_id: String,
+    pub(crate) node_id: String,
     /// Its advertised host.
-    pub host: String,
+    pub(crate) host: String,
     /// MetaService over gRPC.
-    pub meta_rpc_port: u16,
+    pub(crate) meta_rpc_port: u16,
     /// MetaService over HTTP.
-    pub meta_http_port: u16,
+    pub(crate) meta_http_port: u16,
     /// AdminService over gRPC.
-    pub admin_rpc_port: u16,
+    pub(crate) admin_rpc_port: u16,
     /// AdminService over HTTP.
-    pub admin_http_port: u16,
+    pub(crate) admin_http_port: u16,
     /// Free text from the node's configuration.
-    pub custom_info: String,
+    pub(crate) custom_info: String,
 }
 
 /// Who this node is: its name, this life of its process, and how to reach it.
 #[derive(Clone, Debug)]
-pub struct Node {
+pub(crate) struct Node {
     /// Node id and incarnation.
-    pub owner: Owner,
+    pub(crate) owner: Owner,
     /// How to reach it.
-    pub endpoint: Endpoint,
+    pub(crate) endpoint: Endpoint,
 }
 
 /// The version that this node reports.
-pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 impl Node {
     /// A new life of a node. Without a configured id the name is `{host}:{admin_http_port}_{16
     /// random letters and digits}`.
-    pub fn new(configured: Option<NodeId>, mut endpoint: Endpoint) -> anyhow::Result<Self> {
+    pub(crate) fn new(configured: Option<NodeId>, mut endpoint: Endpoint) -> anyhow::Result<Self> {
         let node = match configured {
             Some(node) => node,
             None => {
@@ -63,7 +63,7 @@ impl Node {
 /// this machine that is not loopback, else the loopback address.
 ///
 /// Connecting a datagram socket sends nothing; it asks the kernel which address it would use.
-pub fn advertised_host(configured: Option<&str>) -> String {
+pub(crate) fn advertised_host(configured: Option<&str>) -> String {
     if let Some(host) = configured {
         return host.to_owned();
     }

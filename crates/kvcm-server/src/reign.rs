@@ -28,20 +28,20 @@ const CALL: Duration = Duration::from_secs(2);
 
 /// What a node has while it leads.
 #[derive(Debug)]
-pub struct Reign {
+pub(crate) struct Reign {
     /// Its epoch.
-    pub epoch: Epoch,
+    pub(crate) epoch: Epoch,
     /// Storages, groups, instances.
-    pub registry: Arc<Registry>,
+    pub(crate) registry: Arc<Registry>,
     /// Where blocks live.
-    pub cache: Arc<CacheManager>,
+    pub(crate) cache: Arc<CacheManager>,
     /// Answers kept for repeats.
-    pub requests: Requests,
+    pub(crate) requests: Requests,
     elector: Elector,
 }
 
 /// The reign of this node, if any, and what one is made of.
-pub struct Reigns {
+pub(crate) struct Reigns {
     current: ArcSwapOption<Reign>,
     parts: Parts,
     /// Set once the election exists; promotions come from it.
@@ -50,23 +50,25 @@ pub struct Reigns {
 }
 
 /// What a reign is made of.
-pub struct Parts {
+pub(crate) struct Parts {
     /// Where the cluster's id is.
-    pub backend: Arc<dyn Backend>,
+    pub(crate) backend: Arc<dyn Backend>,
     /// This life of the process.
-    pub incarnation: Incarnation,
+    pub(crate) incarnation: Incarnation,
     /// The registry's store.
-    pub registry: Arc<dyn Journal>,
+    pub(crate) registry: Arc<dyn Journal>,
     /// The cache's store.
-    pub cache: Arc<dyn Journal>,
+    pub(crate) cache: Arc<dyn Journal>,
     /// What a registry starts with that was never initialised.
-    pub startup: StartupConfig,
+    pub(crate) startup: StartupConfig,
     /// The cache manager's settings.
-    pub cache_config: kvcm_cache::Config,
+    pub(crate) cache_config: kvcm_cache::Config,
     /// The clock of everything.
-    pub clock: Arc<dyn Clock>,
+    pub(crate) clock: Arc<dyn Clock>,
     /// Waits on it.
-    pub timer: Arc<dyn Timer>,
+    pub(crate) timer: Arc<dyn Timer>,
+    /// The nodes are on several hosts and do not share these stores.
+    pub(crate) private_stores: bool,
 }
 
 impl std::fmt::Debug for Reigns {
@@ -79,7 +81,7 @@ impl std::fmt::Debug for Reigns {
 
 impl Reigns {
     /// No reign yet.
-    pub fn new(parts: Parts) -> Self {
+    pub(crate) fn new(parts: Parts) -> Self {
         Self {
             current: ArcSwapOption::empty(),
             parts,
@@ -89,12 +91,12 @@ impl Reigns {
     }
 
     /// Tells it whom to serve; once, before the election runs.
-    pub fn attach(&self, cluster: Arc<Cluster>) {
+    pub(crate) fn attach(&self, cluster: Arc<Cluster>) {
         let _ = self.cluster.set(cluster);
     }
 
     /// The reign of this epoch.
-    pub fn current(&self, epoch: Epoch) -> Option<Arc<Reign>> {
+    pub(crate) fn current(&self, epoch: Epoch) -> Option<Arc<Reign>> {
         self.current
             .load_full()
             .filter(|reign| reign.epoch == epoch)
@@ -188,6 +190,13 @@ impl Leadership for Reigns {
             }
             reign = self.promote(&promotion) => reign?,
         };
+        if self.parts.private_stores {
+            tracing::warn!(
+                epoch = %reign.epoch,
+                "registry and index are private to this node (kvcm.allow_private_stores): engines \
+                 have to register and write again"
+            );
+        }
         let cache = reign.cache.clone();
         let timer = self.parts.timer.clone();
         let expiry = tokio::spawn(async move { cache.run_expiry(&*timer).await });

@@ -14,15 +14,13 @@ use crate::{
 /// Result codes of the protocol; the numbers agree across its packages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
-pub enum Code {
+pub(crate) enum Code {
     /// It worked.
     Ok = 1,
     /// This server does not do that.
     Unsupported = 2,
     /// It failed.
     Internal = 3,
-    /// Not yet.
-    NotReady = 4,
     /// The request is wrong.
     InvalidArgument = 5,
     /// It exists with another description.
@@ -39,16 +37,16 @@ pub enum Code {
 
 /// Why a call did not work.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CallError {
+pub(crate) struct CallError {
     /// The code.
-    pub code: Code,
+    pub(crate) code: Code,
     /// For people.
-    pub message: String,
+    pub(crate) message: String,
 }
 
 impl CallError {
     /// An error with a text.
-    pub fn new(code: Code, message: impl Into<String>) -> Self {
+    pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
         Self {
             code,
             message: message.into(),
@@ -56,13 +54,13 @@ impl CallError {
     }
 
     /// Required fields are missing.
-    pub fn missing(fields: &[&str]) -> Self {
+    pub(crate) fn missing(fields: &[&str]) -> Self {
         let message = format!("missing or invalid fields: {{{}}}", fields.join(", "));
         Self::new(Code::InvalidArgument, message)
     }
 
     /// The instance is not registered.
-    pub fn no_instance(id: &str) -> Self {
+    pub(crate) fn no_instance(id: &str) -> Self {
         Self::new(
             Code::NoInstance,
             format!("instance `{id}` does not exist; register it first"),
@@ -87,24 +85,24 @@ impl From<kvcm_cache::Error> for CallError {
 
 /// What the header of an answer says, before it is put into a package's own message.
 #[derive(Clone, Debug)]
-pub struct Header {
+pub(crate) struct Header {
     /// The code.
-    pub code: Code,
+    pub(crate) code: Code,
     /// For people.
-    pub message: String,
+    pub(crate) message: String,
     /// `<trace id>_<µs>`.
-    pub request_id: String,
+    pub(crate) request_id: String,
     /// From a node that does not lead.
-    pub hint: Option<Hint>,
+    pub(crate) hint: Option<Hint>,
     /// The epoch of the leader that answers.
-    pub epoch: Option<Epoch>,
+    pub(crate) epoch: Option<Epoch>,
     /// Its cluster.
-    pub cluster_id: Option<String>,
+    pub(crate) cluster_id: Option<String>,
 }
 
 impl Header {
     /// The header of an answer that any node gives.
-    pub fn ok(trace_id: &str) -> Self {
+    pub(crate) fn ok(trace_id: &str) -> Self {
         Self {
             code: Code::Ok,
             message: String::new(),
@@ -116,7 +114,7 @@ impl Header {
     }
 
     /// The header of a call that did not work.
-    pub fn refused(trace_id: &str, error: CallError) -> Self {
+    pub(crate) fn refused(trace_id: &str, error: CallError) -> Self {
         Self {
             code: error.code,
             message: error.message,
@@ -125,7 +123,7 @@ impl Header {
     }
 
     /// The header of a leader-only call on a node that does not lead.
-    pub fn not_leader(trace_id: &str, cluster: &Cluster) -> Self {
+    pub(crate) fn not_leader(trace_id: &str, cluster: &Cluster) -> Self {
         let hint = cluster.hint();
         let message = match (&hint.leader.endpoint, hint.leader.node_id.is_empty()) {
             (Some(_), _) => format!("Server is not leader, {} leads", hint.leader.node_id),
@@ -148,7 +146,7 @@ impl Header {
     }
 
     /// Adds who answers.
-    pub fn by_leader(self, epoch: Epoch, cluster: &Cluster) -> Self {
+    pub(crate) fn by_leader(self, epoch: Epoch, cluster: &Cluster) -> Self {
         let cluster_id = cluster.id().map(|id| id.to_string());
         Self {
             epoch: Some(epoch),
@@ -163,12 +161,12 @@ fn request_id(trace_id: &str) -> String {
 }
 
 /// Milliseconds as the protocol has them.
-pub fn millis(duration: Duration) -> i64 {
+pub(crate) fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
 /// A response that carries a header.
-pub trait Reply: Default + Send + 'static {
+pub(crate) trait Reply: Default + Send + 'static {
     /// Puts the header in.
     fn set_header(&mut self, header: Header);
 

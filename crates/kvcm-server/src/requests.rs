@@ -26,7 +26,7 @@ const ENTRY_BYTES: usize = 256;
 /// comes while the first is still served waits for it, and the same id with another body is a
 /// mistake of the caller.
 #[derive(Debug)]
-pub struct Requests {
+pub(crate) struct Requests {
     clock: Arc<dyn Clock>,
     state: Mutex<State>,
 }
@@ -53,7 +53,7 @@ enum Answer {
 
 /// What to do with a call that has a request id.
 #[derive(Debug)]
-pub enum Begun<'a> {
+pub(crate) enum Begun<'a> {
     /// It is new: serve it, then [`Ticket::done`].
     New(Ticket<'a>),
     /// It was answered before.
@@ -65,7 +65,7 @@ pub enum Begun<'a> {
 /// The right and duty to answer a request id. Dropped without an answer, the id is free again:
 /// only definite outcomes are kept.
 #[derive(Debug)]
-pub struct Ticket<'a> {
+pub(crate) struct Ticket<'a> {
     requests: &'a Requests,
     id: Option<String>,
     body: u64,
@@ -74,7 +74,7 @@ pub struct Ticket<'a> {
 }
 
 /// Tells two bodies of one rpc apart.
-pub fn fingerprint(rpc: &str, request: &impl Message) -> u64 {
+pub(crate) fn fingerprint(rpc: &str, request: &impl Message) -> u64 {
     let mut hasher = DefaultHasher::new();
     rpc.hash(&mut hasher);
     hasher.write(&request.encode_to_vec());
@@ -83,7 +83,7 @@ pub fn fingerprint(rpc: &str, request: &impl Message) -> u64 {
 
 impl Requests {
     /// Nothing is known yet.
-    pub fn new(clock: Arc<dyn Clock>) -> Self {
+    pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
         Self {
             clock,
             state: Mutex::default(),
@@ -91,7 +91,7 @@ impl Requests {
     }
 
     /// Looks `id` up; waits while the first call with it is being served.
-    pub async fn begin(&self, id: &str, body: u64) -> Begun<'_> {
+    pub(crate) async fn begin(&self, id: &str, body: u64) -> Begun<'_> {
         loop {
             let mut pending = {
                 let mut state = self.state.lock();
@@ -129,7 +129,7 @@ impl Requests {
 
 impl Ticket<'_> {
     /// Keeps the answer.
-    pub fn done(mut self, answer: &impl Message) {
+    pub(crate) fn done(mut self, answer: &impl Message) {
         let Some(id) = self.id.take() else { return };
         let answer = Bytes::from(answer.encode_to_vec());
         let now = self.requests.clock.now();

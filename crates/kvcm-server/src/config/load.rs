@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::prepare::Prepared;
+
 use super::{
     Config, KEYS, Key, Mistake, Mistakes, Sources, check,
     entry::{Entry, printable},
@@ -127,6 +129,9 @@ impl Loader {
         let wrong: Vec<_> = self.mistakes.iter().filter_map(key_of).collect();
         self.mistakes
             .extend(check::across_keys(&mut loaded, &wrong));
+        // The files and URIs that the values name can be wrong as well.
+        self.mistakes
+            .extend(Prepared::read(&loaded).err().unwrap_or_default());
         if self.mistakes.is_empty() {
             Ok(loaded)
         } else {

@@ -160,12 +160,12 @@ fn digits_stay_text_where_text_is_wanted() {
     let settings = [
         "kvcm.leader_elector.node_id=12345",
         "kvcm.service.custom_info=[1, {x",
-        "kvcm.startup_config=true",
+        "kvcm.service.ports_file=true",
     ];
     let config = load(None, &settings, &[]).unwrap().config;
     assert_eq!(config.elector.node_id.unwrap().as_str(), "12345");
     assert_eq!(config.service.custom_info, "[1, {x");
-    assert_eq!(config.startup_config, Some(PathBuf::from("true")));
+    assert_eq!(config.service.ports_file, Some(PathBuf::from("true")));
 }
 
 #[test]
@@ -313,7 +313,14 @@ fn only_the_rpc_ports_may_be_the_same() {
 
 #[test]
 fn coordination_uris_are_checked_by_scheme() {
-    let uri = |uri: &str| load(None, &[&format!("kvcm.coordination.uri={uri}")], &[]);
+    let private = "kvcm.allow_private_stores=true";
+    let uri = |uri: &str| {
+        load(
+            None,
+            &[&format!("kvcm.coordination.uri={uri}"), private],
+            &[],
+        )
+    };
     assert_eq!(uri("memory://").unwrap().config.coordination, None);
     for good in [
         "file:///d",

@@ -8,7 +8,7 @@ use std::{future::Future, panic::AssertUnwindSafe};
 use futures_util::FutureExt as _;
 use tonic::{Request, Response, Status};
 
-pub use self::{admin::AdminRpc, meta::MetaRpc};
+pub(crate) use self::{admin::AdminRpc, meta::MetaRpc};
 use crate::http::CallContext;
 
 /// Makes a service of a table. A row: the name of the rpc, the function of
@@ -21,11 +21,11 @@ macro_rules! rpcs {
     ) => {
         $(#[$doc])*
         #[derive(Clone, Debug)]
-        pub struct $rpcs(pub std::sync::Arc<crate::service::Services>);
+        pub(crate) struct $rpcs(pub(crate) std::sync::Arc<crate::service::Services>);
 
         impl $rpcs {
             /// The JSON routes.
-            pub fn routes(&self, routes: crate::http::JsonRoutes) -> crate::http::JsonRoutes {
+            pub(crate) fn routes(&self, routes: crate::http::JsonRoutes) -> crate::http::JsonRoutes {
                 $(
                     let services = self.0.clone();
                     let routes = routes.call(

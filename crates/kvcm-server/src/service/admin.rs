@@ -14,7 +14,7 @@ use crate::{
 
 impl Services {
     /// Whether the node serves, and whether its election turns.
-    pub fn check_health(
+    pub(crate) fn check_health(
         &self,
         _context: &CallContext,
         request: admin::CheckHealthRequest,
@@ -30,7 +30,7 @@ impl Services {
     }
 
     /// Who leads, who is there, and how it came about.
-    pub fn get_manager_cluster_info(
+    pub(crate) fn get_manager_cluster_info(
         &self,
         _context: &CallContext,
         request: admin::GetManagerClusterInfoRequest,
@@ -85,7 +85,7 @@ impl Services {
     }
 
     /// Steps down: drains, hands the lock over. The node stays out of the race for a while.
-    pub async fn leader_demote(
+    pub(crate) async fn leader_demote(
         &self,
         _context: &CallContext,
         request: admin::LeaderDemoteRequest,
@@ -120,7 +120,7 @@ impl Services {
     }
 
     /// How long this node stays out of the race after a step-down.
-    pub fn get_leader_elector_config(
+    pub(crate) fn get_leader_elector_config(
         &self,
         _context: &CallContext,
         request: admin::GetLeaderElectorConfigRequest,
@@ -132,7 +132,7 @@ impl Services {
     }
 
     /// Sets it, for this node and this life of its process.
-    pub async fn update_leader_elector_config(
+    pub(crate) async fn update_leader_elector_config(
         &self,
         _context: &CallContext,
         request: admin::UpdateLeaderElectorConfigRequest,

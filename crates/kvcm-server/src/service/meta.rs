@@ -16,7 +16,7 @@ use crate::{
 
 impl Services {
     /// Registers a deployment, or finds it again.
-    pub async fn register_instance(
+    pub(crate) async fn register_instance(
         &self,
         context: &CallContext,
         request: meta::RegisterInstanceRequest,
@@ -45,7 +45,7 @@ impl Services {
     }
 
     /// The description under which a deployment is registered.
-    pub fn get_instance_info(
+    pub(crate) fn get_instance_info(
         &self,
         context: &CallContext,
         request: meta::GetInstanceInfoRequest,
@@ -65,7 +65,7 @@ impl Services {
     }
 
     /// Where the cache of some blocks lives.
-    pub fn get_cache_location(
+    pub(crate) fn get_cache_location(
         &self,
         context: &CallContext,
         request: meta::GetCacheLocationRequest,
@@ -90,7 +90,7 @@ impl Services {
     }
 
     /// How many blocks a lookup would find.
-    pub fn get_cache_location_len(
+    pub(crate) fn get_cache_location_len(
         &self,
         context: &CallContext,
         request: meta::GetCacheLocationLenRequest,
@@ -111,7 +111,7 @@ impl Services {
     }
 
     /// Locations and state of some blocks, whatever their state.
-    pub fn get_cache_meta(
+    pub(crate) fn get_cache_meta(
         &self,
         context: &CallContext,
         request: meta::GetCacheMetaRequest,
@@ -132,7 +132,7 @@ impl Services {
     }
 
     /// First phase of a write.
-    pub async fn start_write_cache(
+    pub(crate) async fn start_write_cache(
         &self,
         context: &CallContext,
         request: meta::StartWriteCacheRequest,
@@ -163,7 +163,7 @@ impl Services {
     }
 
     /// Second phase of a write.
-    pub async fn finish_write_cache(
+    pub(crate) async fn finish_write_cache(
         &self,
         context: &CallContext,
         request: meta::FinishWriteCacheRequest,
@@ -187,7 +187,7 @@ impl Services {
     }
 
     /// Removes some blocks.
-    pub async fn remove_cache(
+    pub(crate) async fn remove_cache(
         &self,
         context: &CallContext,
         request: meta::RemoveCacheRequest,
@@ -207,7 +207,7 @@ impl Services {
     }
 
     /// Removes many blocks of a deployment at once.
-    pub async fn trim_cache(
+    pub(crate) async fn trim_cache(
         &self,
         context: &CallContext,
         request: meta::TrimCacheRequest,
@@ -227,7 +227,7 @@ impl Services {
     }
 
     /// Who leads. Any node answers, from memory.
-    pub fn get_cluster_info(
+    pub(crate) fn get_cluster_info(
         &self,
         _context: &CallContext,
         request: meta::GetClusterInfoRequest,

@@ -13,7 +13,7 @@ use crate::{cluster::Cluster, reign::Reigns};
 /// The calls of the protocol. Each takes a request and gives a response whose header tells how it
 /// went; none fails in any other way.
 #[derive(Debug)]
-pub struct Services {
+pub(crate) struct Services {
     pub(crate) cluster: Arc<Cluster>,
     pub(crate) reigns: Arc<Reigns>,
     /// What an operator set; the election has its own copy.
@@ -24,7 +24,7 @@ pub struct Services {
 
 impl Services {
     /// Calls of a node.
-    pub fn new(
+    pub(crate) fn new(
         cluster: Arc<Cluster>,
         reigns: Arc<Reigns>,
         loop_interval: Duration,

@@ -9,7 +9,8 @@ use kvcm_proto::{
 use serde_json::json;
 
 use crate::support::{
-    Nodes, call, code, message, meta_client, registration, registration_message, start_on, until,
+    Nodes, call, channel, code, message, meta_client, registration, registration_message, start_on,
+    until,
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -155,9 +156,7 @@ async fn a_demoted_leader_hands_over_and_stays_out_while_it_has_to() {
     let answer = call(old.admin_http(), "leaderDemote", wrong).await;
     assert_eq!(code(&answer), "INVALID_ARGUMENT", "{answer}");
     // Over gRPC this time.
-    let mut grpc = AdminServiceClient::connect(format!("http://{}", old.admin_rpc()))
-        .await
-        .unwrap();
+    let mut grpc = AdminServiceClient::new(channel(old.admin_rpc()).await);
     let request = admin::LeaderDemoteRequest {
         expected_epoch: Some(epoch),
         ..Default::default()

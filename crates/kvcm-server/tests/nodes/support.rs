@@ -33,11 +33,18 @@ pub(crate) fn message(answer: &Value) -> &str {
         .unwrap_or_default()
 }
 
-/// A client of MetaService over gRPC.
-pub(crate) async fn meta_client(address: SocketAddr) -> MetaServiceClient<Channel> {
-    MetaServiceClient::connect(format!("http://{address}"))
+/// A connection to a gRPC port.
+pub(crate) async fn channel(address: SocketAddr) -> Channel {
+    Channel::from_shared(format!("http://{address}"))
+        .unwrap()
+        .connect()
         .await
         .unwrap()
+}
+
+/// A client of MetaService over gRPC.
+pub(crate) async fn meta_client(address: SocketAddr) -> MetaServiceClient<Channel> {
+    MetaServiceClient::new(channel(address).await)
 }
 
 /// A registration that the built-in startup configuration accepts.
