@@ -31,15 +31,13 @@ async fn a_cluster_on_files_survives_the_death_of_its_leader() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cluster_on_redis_survives_the_death_of_its_leader() {
-    assert_good(
-        &demo(&[
-            "--coordination",
-            "redis",
-            "--expand",
-            "4",
-            "--lease-ms",
-            "500",
-        ])
-        .await,
-    );
+    let args = [
+        "--coordination",
+        "redis",
+        "--expand",
+        "4",
+        "--lease-ms",
+        "500",
+    ];
+    assert_good(&demo(&args).await.unwrap());
 }
