@@ -74,7 +74,10 @@ pub enum ErrorKind {
 
 /// A limit that refused a request.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{limit} is reached: {used} of {capacity} {unit} used, {requested} more requested")]
+#[error(
+    "{limit} is reached: {used} of {capacity} {unit} used, {requested} more requested{}",
+    hint(*.capacity)
+)]
 pub struct Capacity {
     /// Which limit, and whose.
     pub limit: String,
@@ -86,6 +89,15 @@ pub struct Capacity {
     pub requested: u64,
     /// The most that may be used.
     pub capacity: i64,
+}
+
+/// What to do about a limit that never lets anything pass.
+const fn hint(capacity: i64) -> &'static str {
+    if capacity > 0 {
+        ""
+    } else {
+        "; set it above 0, for nothing can be written until then"
+    }
 }
 
 // === impl Error ===

@@ -219,7 +219,11 @@ async fn a_full_group_is_refused_and_names_the_quota() {
     assert_eq!(f.write(&[3, 4]).await.len(), 2);
     f.change_group(|group| group.quota.capacity = 0).await;
     let error = f.start(&[5]).await.unwrap_err();
-    assert!(error.to_string().contains("of 0 bytes"), "{error}");
+    let text = error.to_string();
+    assert!(
+        text.contains("of 0 bytes") && text.contains("set it above 0"),
+        "{text}"
+    );
 }
 
 #[tokio::test]
