@@ -4,14 +4,15 @@
 
 mod support;
 
-use std::{fs, path::Path, sync::Arc};
+use std::{fs, path::Path, sync::Arc, time::Duration};
 
 use coordination_core::{
-    Backend, Error, Expect, LockOutcome, Outcome, ReignEnd, RenewOutcome, SetOutcome,
+    Backend, Error, Expect, LockOutcome, Outcome, ReignEnd, RenewOutcome, SetOutcome, UnlockOutcome,
 };
 use coordination_file::{FileBackend, Options};
-use kvcm_clock::BootClock;
+use kvcm_clock::{BootClock, Clock};
 use kvcm_uri::Uri;
+use rustix::fs::{FlockOperation, flock};
 use support::{KEY, LONG, acquire, deadline, open, owner, try_lock};
 use tempfile::TempDir;
 
@@ -110,6 +111,7 @@ async fn a_removed_directory_is_unavailable_until_it_is_there_again() {
     let dir = parent.path().join("made/by/us");
     let (backend, a) = (open(&dir), owner("a"));
     let first = acquire(&backend, &a).await.epoch;
+    settled(&backend).await;
     fs::remove_dir_all(&dir).unwrap();
     nothing_done(backend.lock_holder(KEY, deadline()).await);
     nothing_done(try_lock(&backend, &owner("b")).await);
@@ -131,16 +133,36 @@ async fn a_removed_directory_is_unavailable_until_it_is_there_again() {
 #[tokio::test]
 async fn a_guard_that_somebody_replaced_still_excludes() {
     let dir = TempDir::new().unwrap();
-    let (one, two) = (open(dir.path()), open(dir.path()));
-    let (a, b) = (owner("a"), owner("b"));
-    let first = acquire(&one, &a).await.epoch;
+    let (backend, a) = (open(dir.path()), owner("a"));
+    let first = acquire(&backend, &a).await.epoch;
+    settled(&backend).await;
     fs::remove_file(dir.path().join("guard")).unwrap();
-    assert!(matches!(
-        try_lock(&two, &b).await.unwrap(),
-        LockOutcome::Held(_)
-    ));
-    one.unlock(KEY, &a, first, None, deadline()).await.unwrap();
-    assert!(acquire(&two, &b).await.epoch > first);
+    let another = hold_guard(dir.path());
+    let soon = BootClock.now() + Duration::from_millis(50);
+    nothing_done(backend.unlock(KEY, &a, first, None, soon).await);
+    drop(another);
+    let unlocked = backend.unlock(KEY, &a, first, None, deadline()).await;
+    assert_eq!(unlocked.unwrap(), UnlockOutcome::Unlocked);
+}
+
+#[tokio::test]
+async fn a_call_that_was_given_up_neither_happens_later_nor_keeps_others_waiting() {
+    let dir = TempDir::new().unwrap();
+    let (backend, a) = (open(dir.path()), owner("a"));
+    let epoch = acquire(&backend, &a).await.epoch;
+    settled(&backend).await;
+    let guard = hold_guard(dir.path());
+    let far = BootClock.now() + LONG;
+    let mut unlock = backend.unlock(KEY, &a, epoch, None, far);
+    assert!(futures_util::poll!(&mut unlock).is_pending());
+    drop(unlock);
+    // Served after the call before it.
+    let holder = backend.lock_holder(KEY, deadline()).await.unwrap();
+    assert_eq!(holder.unwrap().epoch, epoch);
+    drop(guard);
+    settled(&backend).await;
+    let holder = backend.lock_holder(KEY, deadline()).await.unwrap();
+    assert_eq!(holder.unwrap().epoch, epoch);
 }
 
 #[tokio::test]
@@ -194,8 +216,7 @@ async fn what_dead_processes_left_is_tidied_up() {
     fs::write(&half_written, "").unwrap();
     let (backend, a) = (open(dir.path()), owner("a"));
     let epoch = acquire(&backend, &a).await.epoch;
-    // Calls are served in order, and tidying was asked for before this one.
-    backend.lock_holder(KEY, deadline()).await.unwrap();
+    settled(&backend).await;
     assert!(!long_gone.exists() && !half_written.exists());
     let life = dir.path().join(format!("life.{}", a.incarnation));
     let mark = dir.path().join(format!("lock-{KEY}.epoch.{epoch}"));
@@ -206,6 +227,18 @@ async fn what_dead_processes_left_is_tidied_up() {
         .unwrap();
     acquire(&backend, &owner("b")).await;
     assert!(!mark.exists());
+}
+
+/// Waits until the backend does nothing more by itself: calls are served in order.
+async fn settled(backend: &FileBackend) {
+    backend.get_value("k", deadline()).await.unwrap();
+}
+
+/// Locks the guard like another process.
+fn hold_guard(dir: &Path) -> fs::File {
+    let guard = fs::File::create(dir.join("guard")).unwrap();
+    flock(&guard, FlockOperation::NonBlockingLockExclusive).unwrap();
+    guard
 }
 
 #[track_caller]

@@ -42,7 +42,7 @@ async fn the_death_of_the_holder_is_told_and_its_lease_is_not_waited_for() {
     let dir = TempDir::new().unwrap();
     let backend = open(dir.path());
     let mut hints = backend.watch(KEY);
-    let (mut child, said) = start("hold", dir.path());
+    let (child, said) = start("hold", dir.path());
     let epoch: Epoch = said.parse().unwrap();
     let LockOutcome::Held(holder) = try_lock(&backend, &owner("b")).await.unwrap() else {
         panic!("the child holds the lock");
@@ -50,7 +50,7 @@ async fn the_death_of_the_holder_is_told_and_its_lease_is_not_waited_for() {
     assert_eq!(holder.epoch, epoch);
     // A stopped process is not dead, whatever is presumed.
     let presumed = Some((holder.owner.incarnation, epoch));
-    kill_process(pid(&child), Signal::STOP).unwrap();
+    child.signal(Signal::STOP);
     let b = owner("b");
     let presuming = TryLock {
         presumed_dead: presumed,
@@ -59,7 +59,8 @@ async fn the_death_of_the_holder_is_told_and_its_lease_is_not_waited_for() {
     let outcome = backend.try_lock(presuming.clone(), deadline()).await;
     assert_eq!(held_epoch(outcome.unwrap()), epoch);
     let start = BootClock.now();
-    child.kill().unwrap();
+    // Kill without waiting: a zombie is dead enough.
+    child.signal(Signal::KILL);
     let died = async {
         loop {
             if let Hint::HolderDied { incarnation, epoch } = hints.next().await.unwrap() {
@@ -76,7 +77,6 @@ async fn the_death_of_the_holder_is_told_and_its_lease_is_not_waited_for() {
     let previous = taken.previous.unwrap();
     assert_eq!(previous.end, ReignEnd::Dead);
     assert!(!previous.lease_left.is_zero());
-    child.wait().unwrap();
 }
 
 #[tokio::test]
@@ -85,8 +85,8 @@ async fn a_process_that_stopped_inside_the_guard_hangs_nobody() {
     let backend = open(dir.path());
     let a = owner("a");
     let epoch = acquire(&backend, &a).await.epoch;
-    let (mut child, _) = start("guard", dir.path());
-    kill_process(pid(&child), Signal::STOP).unwrap();
+    let (child, _) = start("guard", dir.path());
+    child.signal(Signal::STOP);
     let soon = BootClock.now() + Duration::from_millis(50);
     let unlock = backend.unlock(KEY, &a, epoch, None, soon);
     let answer = timeout(PATIENCE, unlock).await.expect("a call hangs");
@@ -103,8 +103,7 @@ async fn a_process_that_stopped_inside_the_guard_hangs_nobody() {
     assert_eq!(holder.unwrap().epoch, epoch);
     let outcome = try_lock(&backend, &owner("b")).await.unwrap();
     assert_eq!(held_epoch(outcome), epoch);
-    child.kill().unwrap();
-    child.wait().unwrap();
+    drop(child);
     let unlocked = backend.unlock(KEY, &a, epoch, None, deadline()).await;
     assert_eq!(unlocked.unwrap(), UnlockOutcome::Unlocked);
 }
@@ -123,9 +122,9 @@ async fn a_full_disk_takes_and_frees_no_lock() {
     let mut shell = Command::new("sh");
     shell.args(["-c", r#"trap "" XFSZ; ulimit -f 0; exec "$0" "$@""#]);
     shell.arg(env::current_exe().unwrap());
-    let (mut child, said) = start_with(shell, "try", dir.path());
+    let (child, said) = start_with(shell, "try", dir.path());
     assert!(said.starts_with("not done"), "{said}");
-    child.wait().unwrap();
+    drop(child);
     assert_eq!(backend.lock_holder(KEY, deadline()).await.unwrap(), None);
     let second = acquire(&backend, &a).await;
     assert!(second.epoch > first);
@@ -155,9 +154,9 @@ async fn a_directory_without_permission_to_write_takes_no_lock() {
         // Permissions do not stop root.
         command.uid(65534);
     }
-    let (mut child, said) = start_with(command, "try", &store);
+    let (child, said) = start_with(command, "try", &store);
     assert!(said.starts_with("not done"), "{said}");
-    child.wait().unwrap();
+    drop(child);
     set_mode(&store, 0o755);
     assert!(acquire(&open(&store), &a).await.epoch > first);
 }
@@ -175,14 +174,10 @@ async fn killing_at_any_moment_leaves_one_owner_at_most_and_a_lock_that_can_be_t
             grown(&log).await;
         }
         let child = &mut children[round % 2];
-        child.kill().unwrap();
-        child.wait().unwrap();
+        child.signal(Signal::KILL);
         *child = start("cycle", &store).0;
     }
-    for child in &mut children {
-        child.kill().unwrap();
-        child.wait().unwrap();
-    }
+    drop(children);
     let backend = open(&store);
     let last = owner("last");
     let taken = match try_lock(&backend, &last).await.unwrap() {
@@ -344,19 +339,36 @@ async fn cycle(dir: &Path) {
     }
 }
 
+/// A child that does not outlive its test, however the test ends.
+struct Kid(Child);
+
+impl Kid {
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.0), signal).unwrap();
+    }
+}
+
+impl Drop for Kid {
+    fn drop(&mut self) {
+        // Both fail only when it has ended and was waited for.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// Starts a child and waits for its first word.
-fn start(role: &str, dir: &Path) -> (Child, String) {
+fn start(role: &str, dir: &Path) -> (Kid, String) {
     start_with(Command::new(env::current_exe().unwrap()), role, dir)
 }
 
-fn start_with(mut command: Command, role: &str, dir: &Path) -> (Child, String) {
+fn start_with(mut command: Command, role: &str, dir: &Path) -> (Kid, String) {
     command
         .args(["--exact", "child", "--nocapture", "--test-threads=1"])
         .env(ROLE, role)
         .env(DIR, dir)
         .stdout(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    let said = listen(child.stdout.take().unwrap());
+    let mut child = Kid(command.spawn().unwrap());
+    let said = listen(child.0.stdout.take().unwrap());
     (child, said)
 }
 
@@ -376,10 +388,6 @@ fn listen(stdout: ChildStdout) -> String {
     let lines = BufReader::new(stdout).lines().map(Result::unwrap);
     let mut said = lines.filter_map(|line| line.strip_prefix('@').map(str::to_owned));
     said.next().expect("the child ended without a word")
-}
-
-fn pid(child: &Child) -> Pid {
-    Pid::from_child(child)
 }
 
 fn held_epoch(outcome: LockOutcome) -> Epoch {
