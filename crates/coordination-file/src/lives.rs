@@ -80,7 +80,12 @@ impl Lives {
             .is_some_and(|held| held.contains_key(&incarnation))
     }
 
-    /// Ends all lives of this process.
+    /// Whether the backend has ended.
+    pub(crate) fn are_ended(&self) -> bool {
+        self.held().is_none()
+    }
+
+    /// Ends all lives of this backend.
     pub(crate) fn end(&self) {
         *self.held() = None;
     }

@@ -18,7 +18,9 @@ impl Store {
     /// Removes lifetime files of dead processes that no lock names, half-written files and expired
     /// values. Leaving it out does no harm.
     pub(crate) fn tidy(&mut self) {
-        if let Err(error) = self.try_tidy() {
+        if !self.lives.are_ended()
+            && let Err(error) = self.try_tidy()
+        {
             tracing::debug!(%error, "left out some tidying");
         }
     }

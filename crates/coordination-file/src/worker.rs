@@ -6,11 +6,12 @@
 use std::{
     io,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicU8, Ordering},
-        mpsc::{Receiver, SyncSender, TrySendError, sync_channel},
+        mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel},
     },
     thread,
+    time::Duration,
 };
 
 use coordination_core::{Error, Outcome};
@@ -24,10 +25,17 @@ const WAITING_MAX: usize = 64;
 
 type Job = Box<dyn FnOnce(&mut Store) + Send>;
 
-/// A way to the thread. The thread ends when this is dropped.
+/// How long the end of the thread is waited for.
+const END_PATIENCE: Duration = Duration::from_secs(1);
+
+/// A way to the thread. When this is dropped the thread ends, and nothing is changed any more,
+/// unless the disk hangs.
 #[derive(Debug)]
 pub(crate) struct Worker {
-    jobs: SyncSender<Job>,
+    /// None when it is being dropped.
+    jobs: Option<SyncSender<Job>>,
+    /// Tells that the thread has ended, by being closed. The mutex is only there to share it.
+    ended: Mutex<Receiver<()>>,
     clock: Arc<dyn Clock>,
     timer: TokioTimer<Arc<dyn Clock>>,
 }
@@ -35,10 +43,12 @@ pub(crate) struct Worker {
 impl Worker {
     pub(crate) fn start(store: Store, clock: Arc<dyn Clock>) -> io::Result<Self> {
         let (jobs, queue) = sync_channel(WAITING_MAX);
+        let (end, ended) = sync_channel(0);
         let thread = thread::Builder::new().name("kvcm-coordination-file".to_owned());
-        thread.spawn(move || work(store, &queue))?;
+        thread.spawn(move || work(store, &queue, end))?;
         Ok(Self {
-            jobs,
+            jobs: Some(jobs),
+            ended: Mutex::new(ended),
             timer: TokioTimer::new(clock.clone()),
             clock,
         })
@@ -83,21 +93,35 @@ impl Worker {
     }
 
     fn send(&self, job: Job) -> Result<(), Error> {
-        self.jobs.try_send(job).map_err(|error| match error {
+        let ended = || Error::not_done("the thread of the file backend has ended");
+        let jobs = self.jobs.as_ref().ok_or_else(ended)?;
+        jobs.try_send(job).map_err(|error| match error {
             TrySendError::Full(_) => {
                 Error::not_done(format!("{WAITING_MAX} calls wait for the disk already"))
             }
-            TrySendError::Disconnected(_) => {
-                Error::not_done("the thread of the file backend has ended")
-            }
+            TrySendError::Disconnected(_) => ended(),
         })
     }
 }
 
-fn work(mut store: Store, queue: &Receiver<Job>) {
+impl Drop for Worker {
+    fn drop(&mut self) {
+        drop(self.jobs.take());
+        let ended = self.ended.get_mut().unwrap_or_else(PoisonError::into_inner);
+        // Bounded, because the disk may hang. A closed channel is the answer.
+        if ended.recv_timeout(END_PATIENCE) == Err(RecvTimeoutError::Timeout) {
+            tracing::warn!("the thread of the file backend goes on, the disk may be hanging");
+        }
+    }
+}
+
+/// Serves calls until nobody can send any; `end` closes with the return, also by a panic.
+fn work(mut store: Store, queue: &Receiver<Job>, end: SyncSender<()>) {
     while let Ok(job) = queue.recv() {
         job(&mut store);
     }
+    drop(store);
+    drop(end);
 }
 
 /// What a job knows of its caller.

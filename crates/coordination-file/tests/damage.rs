@@ -208,6 +208,18 @@ async fn a_uri_names_the_directory() {
 }
 
 #[tokio::test]
+async fn a_dropped_backend_changes_nothing_any_more() {
+    for _ in 0..50 {
+        let dir = TempDir::new().unwrap();
+        let backend = open(dir.path());
+        acquire(&backend, &owner("a")).await;
+        drop(backend);
+        // Fails when a file comes into being meanwhile.
+        dir.close().unwrap();
+    }
+}
+
+#[tokio::test]
 async fn what_dead_processes_left_is_tidied_up() {
     let dir = TempDir::new().unwrap();
     let long_gone = dir.path().join("life.00000000000000000000000000000001");
