@@ -48,6 +48,10 @@ pub struct Cli {
     #[arg(long = "print-config", alias = "print_config")]
     print_config: bool,
 
+    /// Print the reference of all keys as Markdown, and end.
+    #[arg(long = "print-reference", hide = true)]
+    print_reference: bool,
+
     /// Print the version.
     #[arg(short = 'v', short_alias = 'V', long, action = ArgAction::Version)]
     version: Option<bool>,
@@ -62,11 +66,16 @@ pub enum Task {
     CheckConfig,
     /// Only print the configuration.
     PrintConfig,
+    /// Only print the reference of all keys.
+    PrintReference,
 }
 
 impl Cli {
     /// What the process is asked to do.
     pub const fn task(&self) -> Task {
+        if self.print_reference {
+            return Task::PrintReference;
+        }
         match (self.print_config, self.check_config) {
             (true, _) => Task::PrintConfig,
             (false, true) => Task::CheckConfig,

@@ -18,6 +18,7 @@ mod mistake;
 mod nearest;
 mod options;
 mod parse;
+mod reference;
 mod setting;
 mod settings;
 mod sources;
@@ -27,6 +28,7 @@ pub use key::{Key, Kind};
 pub use keys::KEYS;
 pub use load::{Effective, Loaded};
 pub use mistake::{Mistake, Mistakes};
+pub use reference::reference;
 pub use settings::{
     Config, ElectorSettings, LogFormat, LogLevel, LogSettings, RequestLimits, ServiceSettings,
 };
