@@ -53,8 +53,6 @@ impl CacheManager {
             ended: Vec::new(),
             skipped: HashMap::new(),
             unread: false,
-            epoch: writer.claim().epoch.get(),
-            next_counter: 1,
         };
         let journal = writer
             .load(&mut loader)
@@ -67,7 +65,8 @@ impl CacheManager {
                 other => Error::NotStored(other.to_string()),
             })?;
         let keep_log = loader.unread || !journal.skipped.is_empty();
-        let (grants, epoch) = (AtomicU64::new(loader.next_counter), loader.epoch);
+        // A claim's epoch is above every epoch in the journal, so it counts from the start.
+        let (grants, epoch) = (AtomicU64::new(1), writer.claim().epoch.get());
         let (shared, skipped) = loader.finish();
         for (reason, count) in &skipped {
             tracing::warn!(reason, count, "cache operations were left out");
@@ -109,8 +108,6 @@ struct Loader<'a> {
     skipped: HashMap<String, u64>,
     /// Something was not understood.
     unread: bool,
-    epoch: u64,
-    next_counter: u64,
 }
 
 impl LoadSink for Loader<'_> {
@@ -169,7 +166,7 @@ impl Loader<'_> {
     }
 
     fn start(&mut self, op: Start) {
-        let Some(home) = self.home(&op.instance, op.fingerprint, op.grant) else {
+        let Some(home) = self.home(&op.instance, op.fingerprint) else {
             return;
         };
         if !op.keys.is_empty() && !self.is_defined(op.storage) {
@@ -190,14 +187,14 @@ impl Loader<'_> {
     }
 
     fn open_session(&mut self, op: OpenSession) {
-        if let Some(home) = self.home(&op.instance, op.fingerprint, op.grant) {
+        if let Some(home) = self.home(&op.instance, op.fingerprint) {
             let session = session(home, op.keys, op.grant, op.life_ms);
             self.sessions.insert(op.session, session);
         }
     }
 
     fn locations(&mut self, op: &Locations) {
-        let Some(home) = self.home(&op.instance, op.fingerprint, op.grant) else {
+        let Some(home) = self.home(&op.instance, op.fingerprint) else {
             return;
         };
         if !self.is_defined(op.storage) {
@@ -213,10 +210,7 @@ impl Loader<'_> {
     }
 
     /// The home that an operation speaks of; none, and a note, when it is gone.
-    fn home(&mut self, instance_id: &str, fingerprint: u64, grant: Grant) -> Option<Arc<Home>> {
-        if grant.epoch == self.epoch {
-            self.next_counter = self.next_counter.max(grant.counter.saturating_add(1));
-        }
+    fn home(&mut self, instance_id: &str, fingerprint: u64) -> Option<Arc<Home>> {
         let Some(instance) = self.registry.instance(instance_id) else {
             self.skip(format!("instance `{instance_id}` is not registered"));
             return None;
