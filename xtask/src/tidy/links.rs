@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 use super::TextFile;
 
 /// Documents that the house promises.
-const DOCUMENTS: &[&str] = &["README.md", "LICENSE", "deny.toml"];
+const DOCUMENTS: &[&str] = &["README.md", "LICENSE", "deny.toml", "docs/ARCHITECTURE.md"];
 
 /// Missing documents, and relative links of Markdown files that lead nowhere.
 pub(super) fn check(files: &[TextFile], exists: &dyn Fn(&Path) -> bool) -> Vec<String> {
