@@ -145,7 +145,7 @@ impl DataStorage {
         self.kind
     }
 
-    /// Keys that share one file, at least 1. See [`Part::split`](crate::Part::split).
+    /// Keys that share one file, at least 1.
     pub const fn keys_per_file(&self) -> u32 {
         self.keys_per_file
     }

@@ -46,15 +46,6 @@ impl Kind {
     pub fn from_number(number: i32) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.number() == number)
     }
-
-    /// The kind whose quota its bytes count against: VCNS counts as 3FS.
-    #[must_use]
-    pub const fn quota_kind(self) -> Self {
-        match self {
-            Self::VcnsHf3fs => Self::Hf3fs,
-            other => other,
-        }
-    }
 }
 
 impl fmt::Display for Kind {

@@ -9,13 +9,11 @@ mod data_storage;
 mod grant;
 mod kind;
 mod part;
-mod placement;
 mod segment;
 mod template;
 
 pub use data_storage::{DataStorage, OpenError, Settings};
-pub use grant::{Grant, Grants};
+pub use grant::Grant;
 pub use kind::Kind;
 pub use part::Part;
-pub use placement::{Limits, Reason, Refusal, Usage, choose};
 pub use template::{Uri, UriTemplate};
