@@ -41,6 +41,11 @@ impl Asking {
         self.next.len() > 0
     }
 
+    /// Whether every node has been asked and has answered.
+    pub(crate) fn is_done(&self) -> bool {
+        !self.has_more() && self.pending.is_empty()
+    }
+
     /// Asks the next `count` nodes.
     pub(crate) fn ask_next(&mut self, count: usize) {
         for address in self.next.by_ref().take(count) {
@@ -65,14 +70,14 @@ impl Asking {
         Some(heard)
     }
 
-    /// Ends the search. Answers that come later still count: news wakes the calls that wait.
-    /// Until then these nodes are not asked again.
-    pub(crate) fn leave(mut self) {
-        if self.unanswered.is_empty() {
-            return;
+    /// Ends the search and returns the nodes that have not answered. When they do, it still
+    /// counts: news wakes the calls that wait. Until then they are not asked again.
+    pub(crate) fn leave(mut self) -> Vec<Address> {
+        let late = self.unanswered.clone();
+        if late.is_empty() {
+            return late;
         }
-        let late = self.unanswered.iter().cloned();
-        self.core.searches.late.lock().extend(late);
+        self.core.searches.late.lock().extend_from_slice(&late);
         self.left = true;
         tokio::spawn(async move {
             while let Some(heard) = self.heard().await {
@@ -84,6 +89,7 @@ impl Asking {
                 }
             }
         });
+        late
     }
 }
 

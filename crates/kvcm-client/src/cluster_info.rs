@@ -71,6 +71,13 @@ impl ClusterInfo {
         !self.self_node_id.is_empty() && self.self_node_id == self.leader_node_id
     }
 
+    /// The leader and its address, when it can be called.
+    pub(crate) fn leader_address(&self) -> Option<(Node, Address)> {
+        let node = self.leader.clone()?;
+        let address = Address::parse(&node.endpoint).ok()?;
+        Some((node, address))
+    }
+
     /// The cluster id, when the node told one.
     pub(crate) fn cluster(&self) -> Option<&str> {
         Some(self.cluster_id.as_str()).filter(|id| !id.is_empty())

@@ -44,6 +44,8 @@ pub(crate) struct Round {
     found: bool,
     /// What each node said, for people.
     told: Vec<(Address, String)>,
+    /// Nodes that did not answer, in time or at all.
+    mute: Vec<Address>,
 }
 
 impl Core {
@@ -79,6 +81,7 @@ impl Core {
             best: None,
             found: false,
             told: Vec::new(),
+            mute: Vec::new(),
         };
         let mut answers: Vec<ClusterInfo> = Vec::new();
         let order = self.nodes_to_ask(known.as_deref(), doubt, &mut round);
@@ -87,16 +90,17 @@ impl Core {
         asking.ask_next(if hurry { AT_ONCE_MAX } else { 1 });
         let mut hedge_at = started + self.settings.hedge_delay;
         let mut listen_until: Option<Instant> = None;
-        loop {
+        let mut has_news = false;
+        while !asking.is_done() {
             let more = asking.has_more();
             let end = listen_until.filter(|_| !more);
             tokio::select! {
                 Some(heard) = asking.heard() => {
                     round.hear(&heard);
                     if let Ok(info) = heard.answer {
-                        let news = self.table.borrow().is_news(&info, known.as_deref(), doubt);
+                        has_news = self.table.borrow().is_news(&info, known.as_deref(), doubt);
                         answers.push(info);
-                        if news {
+                        if has_news {
                             break;
                         }
                         let grace = (heard.took * 2).clamp(GRACE_MIN, self.settings.hedge_delay);
@@ -110,9 +114,12 @@ impl Core {
             asking.ask_next(1);
             hedge_at = Instant::now() + self.settings.hedge_delay;
         }
-        asking.leave();
+        round.mute.extend(asking.leave());
         round.best = self.table.borrow().best(answers);
-        round.found = round.best.as_ref().is_some_and(|info| self.enter(info));
+        // A newer leader may not have had the time to answer itself.
+        let mute: &[Address] = if has_news { &[] } else { &round.mute };
+        let best = round.best.as_ref();
+        round.found = best.is_some_and(|info| self.enter(info, mute));
         round
     }
 
@@ -128,8 +135,7 @@ impl Core {
                 order.push(address.clone());
             }
         }
-        let silent = |address| (address, "is silent".to_owned());
-        round.told.extend(late.into_iter().map(silent));
+        round.mute = late;
         order
     }
 
@@ -171,29 +177,41 @@ impl Core {
         result
     }
 
-    /// Takes an answer that came after its search had ended, when it names a newer leader.
+    /// Takes an answer that came after its search had ended: it counts when it names a newer
+    /// leader, or is the known leader's own word.
     pub(crate) fn enter_late(&self, info: &ClusterInfo) {
-        let address = info.leader.clone().and_then(|node| {
-            let address = Address::parse(&node.endpoint).ok()?;
-            Some((node, address))
-        });
+        let Some((node, address)) = info.leader_address() else {
+            return;
+        };
         let epoch = info.leader_epoch.unwrap_or(0);
-        self.table
-            .send_if_modified(|table| table.hint(info.cluster(), epoch, address));
+        self.table.send_if_modified(|table| {
+            let known = table.leader();
+            let is_known =
+                known.is_some_and(|known| known.epoch == epoch && known.address == address);
+            if is_known && info.is_own_claim() {
+                table.discovered(info.cluster(), epoch, node, address)
+            } else {
+                table.hint(info.cluster(), epoch, Some((node, address)))
+            }
+        });
     }
 
-    fn enter(&self, info: &ClusterInfo) -> bool {
-        let Some(node) = info.leader.clone() else {
-            return false;
-        };
-        let Ok(address) = Address::parse(&node.endpoint) else {
-            return false;
-        };
+    /// Enters the leader that `info` names, unless it was asked itself and did not answer: calls
+    /// would fail there too. Its epoch counts all the same.
+    fn enter(&self, info: &ClusterInfo, mute: &[Address]) -> bool {
+        let epoch = info.leader_epoch.unwrap_or(0);
         let mut entered = false;
-        self.table.send_modify(|table| {
-            let epoch = info.leader_epoch.unwrap_or(0);
-            entered = table.discovered(info.cluster(), epoch, node, address);
-        });
+        self.table
+            .send_if_modified(|table| match info.leader_address() {
+                Some((node, address)) if !mute.contains(&address) => {
+                    entered = table.discovered(info.cluster(), epoch, node, address);
+                    entered
+                }
+                _ => {
+                    table.hint(info.cluster(), epoch, None);
+                    false
+                }
+            });
         entered
     }
 }
@@ -202,7 +220,10 @@ impl Round {
     fn hear(&mut self, heard: &Heard) {
         let what = match &heard.answer {
             Ok(info) => describe(info),
-            Err(failed) => failed.text.clone(),
+            Err(failed) => {
+                self.mute.push(heard.address.clone());
+                failed.text.clone()
+            }
         };
         self.told.push((heard.address.clone(), what));
     }
@@ -265,12 +286,15 @@ fn describe(info: &ClusterInfo) -> String {
 
 impl fmt::Display for Round {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.told.is_empty() {
-            return f.write_str("no node answered");
-        }
-        for (index, (address, what)) in self.told.iter().enumerate() {
-            let separator = if index == 0 { "" } else { "; " };
+        let mut separator = "";
+        for (address, what) in &self.told {
             write!(f, "{separator}{address} {what}")?;
+            separator = "; ";
+        }
+        let was_told = |address: &Address| self.told.iter().any(|(told, _)| told == address);
+        for address in self.mute.iter().filter(|address| !was_told(address)) {
+            write!(f, "{separator}{address} is silent")?;
+            separator = "; ";
         }
         Ok(())
     }

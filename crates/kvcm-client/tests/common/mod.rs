@@ -192,14 +192,14 @@ impl Drop for Fake {
     }
 }
 
-type Incoming = tokio_stream::wrappers::TcpListenerStream;
+type Incoming = tonic::transport::server::TcpIncoming;
 
 fn listen(address: &str) -> (Incoming, SocketAddr) {
     let listener = TcpListener::bind(address).unwrap();
     listener.set_nonblocking(true).unwrap();
     let address = listener.local_addr().unwrap();
     let listener = tokio::net::TcpListener::from_std(listener).unwrap();
-    (Incoming::new(listener), address)
+    (Incoming::from(listener).with_nodelay(Some(true)), address)
 }
 
 /// An address where nobody listens.
