@@ -19,4 +19,4 @@ pub use moment::Moment;
 pub use random::Random;
 pub use timer::{Timer, TokioTimer};
 pub use virtual_clock::VirtualClock;
-pub use wall::wall_clock_ms;
+pub use wall::{wall_clock_ms, wall_clock_us};
