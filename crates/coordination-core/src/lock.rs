@@ -25,7 +25,7 @@ pub struct TryLock<'a> {
 }
 
 /// The answer of [`Backend::try_lock`](crate::Backend::try_lock).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum LockOutcome {
     /// The caller holds the lock.
     Acquired(Acquired),
@@ -36,7 +36,7 @@ pub enum LockOutcome {
 }
 
 /// A lock that the caller holds.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Acquired {
     /// The epoch of the new reign.
     pub epoch: Epoch,
@@ -75,7 +75,7 @@ pub enum ReignEnd {
 }
 
 /// Who holds a lock.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Holder {
     /// The owner.
     pub owner: Owner,
@@ -88,7 +88,7 @@ pub struct Holder {
 }
 
 /// A lock that is kept free for one node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Reserved {
     /// Who may take it.
     pub node: NodeId,
@@ -99,7 +99,7 @@ pub struct Reserved {
 }
 
 /// A wish that a released lock be kept for one node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Reservation {
     /// The only node that can acquire the lock for a while.
     pub node: NodeId,
@@ -108,7 +108,7 @@ pub struct Reservation {
 }
 
 /// The answer of [`Backend::renew_lock`](crate::Backend::renew_lock).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum RenewOutcome {
     /// The lease starts anew.
     Renewed,
@@ -119,7 +119,7 @@ pub enum RenewOutcome {
 }
 
 /// The answer of [`Backend::unlock`](crate::Backend::unlock).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum UnlockOutcome {
     /// The lock is free, and waiters are woken.
     Unlocked,

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// All that is stored of one lock. The default is a lock of which nothing is known.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LockState {
     /// The highest epoch that was minted, or none when the counter is missing.
     pub counter: Option<Epoch>,
@@ -24,7 +24,7 @@ pub struct LockState {
 }
 
 /// One reign.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Reign {
     /// Who leads or led.
     pub owner: Owner,
@@ -43,7 +43,7 @@ pub struct Reign {
 }
 
 /// Whether a reign goes on.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Phase {
     /// Until its lease ends.
     Held,

@@ -9,7 +9,7 @@ use crate::Claim;
 ///
 /// Stores that keep their fence outside this process (Redis, files) implement the same two rules
 /// in their own atomic step; this type is the reference.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Fence(Option<Claim>);
 
 /// A store refused a claim.
