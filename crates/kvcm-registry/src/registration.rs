@@ -170,8 +170,10 @@ pub(crate) fn differences(stored: &Instance, wanted: &Instance) -> Fields {
         .user_data
         .clone_from(&stored.model_deployment.user_data);
     if stored.model_deployment != model {
-        let reason = format!("is {:?}, not {model:?}", stored.model_deployment);
-        fields.add("model_deployment", reason);
+        fields.add(
+            "model_deployment",
+            differing(&stored.model_deployment, &model),
+        );
     }
     if stored.location_spec_groups != wanted.location_spec_groups {
         fields.add("location_spec_groups", "has other names or specs");
@@ -181,4 +183,17 @@ pub(crate) fn differences(stored: &Instance, wanted: &Instance) -> Fields {
         fields.add("default_query_type", format!("is {is}, not {not}"));
     }
     fields
+}
+
+/// What differs within two models: `differs in dtype ("fp16", not "bf16")`.
+fn differing(stored: &ModelDeployment, wanted: &ModelDeployment) -> String {
+    // Texts, numbers and booleans always have a JSON form.
+    let members = |model| serde_json::to_value(model).unwrap_or_default();
+    let (stored, wanted) = (members(stored), members(wanted));
+    let stored = stored.as_object().into_iter().flatten();
+    let differing: Vec<_> = stored
+        .filter(|(name, value)| wanted[name.as_str()] != **value)
+        .map(|(name, value)| format!("{name} ({value}, not {})", wanted[name.as_str()]))
+        .collect();
+    format!("differs in {}", differing.join(", "))
 }

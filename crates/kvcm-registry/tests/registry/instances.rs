@@ -87,6 +87,23 @@ async fn each_field_of_the_identity_is_named_when_it_differs() {
 }
 
 #[tokio::test]
+async fn a_different_model_is_told_by_its_members_without_user_data() {
+    let (_journal, registry) = initialised().await;
+    let mut first = registration("i1");
+    first.model_deployment.as_mut().unwrap().user_data = "private".to_owned();
+    registry.register_instance(first).await.unwrap();
+    let error = refused(&registry, |r| {
+        let model = r.model_deployment.as_mut().unwrap();
+        model.dtype = "bf16".to_owned();
+        model.tp_size += 1;
+    });
+    let text = error.await.to_string();
+    let tail = "(model_deployment differs in dtype (\"fp8\", not \"bf16\"), tp_size (0, not 1))";
+    assert!(text.ends_with(tail), "{text}");
+    assert!(!text.contains("private"), "{text}");
+}
+
+#[tokio::test]
 async fn missing_and_invalid_fields_are_all_named() {
     let (_journal, registry) = initialised().await;
     let error = registry.register_instance(Registration::default()).await;
