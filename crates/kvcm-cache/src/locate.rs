@@ -120,6 +120,8 @@ impl Lookup {
                 let unmasked = unmasked(keys, request.mask);
                 index.match_prefix(&unmasked, now_s, select, sink)
             }
+            // Tokens of less than one block: there is nothing that a window could be too long for.
+            QueryType::ReverseRollWindow if keys.is_empty() && request.window > 0 => 0,
             QueryType::ReverseRollWindow => {
                 let window = window(request.window, keys.len())?;
                 index.match_window(keys, window, now_s, select, sink)

@@ -153,8 +153,8 @@ impl CacheManager {
         let limit = self.config.keys_per_request_max;
         if count > limit {
             return Err(Error::invalid(format!(
-                "{field} has {count} blocks, a request may have {limit} \
-                 (limit keys_per_request_max)"
+                "{field} has {count} blocks, more than the {limit} that \
+                 kvcm.service.max_keys_per_request allows: send fewer per request"
             )));
         }
         Ok(match blocks.keys {

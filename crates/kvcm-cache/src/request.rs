@@ -27,7 +27,10 @@ impl QueryType {
             4 => Err(Error::Unsupported(
                 "query_type QT_PREFIX_MATCH_WITH_MAMBA is not served by this call".into(),
             )),
-            other => Err(Error::invalid(format!("unknown query_type {other}"))),
+            other => Err(Error::invalid(format!(
+                "missing or invalid fields: {{query_type}} (query_type must be QT_BATCH_GET, \
+                 QT_PREFIX_MATCH or QT_REVERSE_ROLL_SW_MATCH, is {other})"
+            ))),
         }
     }
 }
@@ -153,7 +156,10 @@ impl TrimStrategy {
             3 => Err(Error::Unsupported(
                 "strategy TS_TIMESTAMP is not supported, use TS_REMOVE_ALL_CACHE".into(),
             )),
-            other => Err(Error::invalid(format!("unknown trim strategy {other}"))),
+            other => Err(Error::invalid(format!(
+                "missing or invalid fields: {{strategy}} (strategy must be TS_REMOVE_ALL_CACHE, \
+                 is {other})"
+            ))),
         }
     }
 }
@@ -177,9 +183,19 @@ mod tests {
         for number in [0, 77, -1, i32::MAX] {
             let error = QueryType::from_number(number).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidArgument);
-            assert!(error.to_string().contains("query_type"), "{error}");
+            let expected = format!("{{query_type}} (query_type must be QT_BATCH_GET");
+            let text = error.to_string();
+            assert!(
+                text.contains(&expected) && text.contains(&number.to_string()),
+                "{text}"
+            );
             let error = TrimStrategy::from_number(if number == 77 { 9 } else { number });
-            assert_eq!(error.unwrap_err().kind(), ErrorKind::InvalidArgument);
+            let error = error.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+            assert!(
+                error.to_string().contains("{strategy} (strategy must be"),
+                "{error}"
+            );
         }
         let error = QueryType::from_number(4).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported);

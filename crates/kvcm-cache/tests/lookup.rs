@@ -96,6 +96,16 @@ async fn window_match_fills_the_rightmost_window_only() {
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
         assert!(error.to_string().contains("sw_size"), "{error}");
     }
+    // Less than one block: nothing is found, as with the other query types.
+    let found = |window| {
+        f.locate(&LocateRequest {
+            window,
+            blocks: Blocks::tokens(&[1]),
+            ..locate(QueryType::ReverseRollWindow, &[])
+        })
+    };
+    assert_eq!(found(3).unwrap(), []);
+    assert_eq!(found(0).unwrap_err().kind(), ErrorKind::InvalidArgument);
 }
 
 #[tokio::test]
