@@ -3,5 +3,6 @@
 
 mod cluster;
 mod data;
+mod deploy;
 mod single;
 mod support;
