@@ -9,6 +9,7 @@ mod http;
 mod node;
 mod ports;
 mod process;
+mod proxy;
 mod redis;
 
 pub use binary::server_binary;
@@ -17,4 +18,5 @@ pub use http::{HttpReply, http_get, http_post};
 pub use node::NodeSpec;
 pub use ports::Ports;
 pub use process::ServerProcess;
+pub use proxy::{Direction, Proxy, Rule};
 pub use redis::RedisServer;
