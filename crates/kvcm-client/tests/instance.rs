@@ -70,13 +70,17 @@ async fn dropping_an_open_session_gives_it_up() {
     let client = connect(&[node.endpoint()]).await;
     let instance = client.register(spec()).await.unwrap();
     drop(instance.begin_write(&[1, 2]).await.unwrap());
-    loop {
-        let called = node.called.notified();
-        if !node.state.lock().finished.is_empty() {
-            break;
+    let finished = async {
+        loop {
+            let called = node.called.notified();
+            if !node.state.lock().finished.is_empty() {
+                break;
+            }
+            called.await;
         }
-        called.await;
-    }
+    };
+    let patience = std::time::Duration::from_secs(30);
+    tokio::time::timeout(patience, finished).await.unwrap();
     assert_eq!(node.state.lock().finished, [offset(0)]);
 }
 
