@@ -57,8 +57,9 @@ impl Backoff {
         let spread = 1.0 + self.policy.jitter * (2.0 * random.next_f64() - 1.0);
         let cap = self.policy.cap.as_secs_f64();
         let wait = (self.next * spread).clamp(0.0, cap);
-        // Bounded so that a long outage cannot overflow the float.
-        self.next = (self.next * self.policy.factor).min(cap * 2.0);
+        // A wait whose jitter is cut off by the cap is the same for all: clients would come in step.
+        let most = cap / (1.0 + self.policy.jitter);
+        self.next = (self.next * self.policy.factor).min(most.max(self.policy.first.as_secs_f64()));
         Duration::from_secs_f64(wait)
     }
 
@@ -91,6 +92,18 @@ mod tests {
         }
         backoff.reset();
         assert!(backoff.next(&mut random) <= Duration::from_millis(15));
+    }
+
+    #[test]
+    fn waits_stay_spread_at_the_cap() {
+        let mut random = fastrand::Rng::with_seed(3);
+        let mut backoff = Backoff::new(BackoffPolicy::CLIENT);
+        let waits: Vec<_> = (0..1000).map(|_| backoff.next(&mut random)).collect();
+        let at_cap = waits
+            .iter()
+            .filter(|wait| **wait > Duration::from_millis(990))
+            .count();
+        assert!(at_cap < 50, "{at_cap} of 1000 waits are the longest");
     }
 
     #[test]
