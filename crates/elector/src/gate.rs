@@ -100,11 +100,14 @@ impl Gate {
         self.word.store(epoch.get() << 2 | ADMIT | SERVE, SeqCst);
     }
 
-    /// Moves the end of the lease of `epoch`; never backwards.
-    pub(crate) fn extend(&self, epoch: Epoch, until: Moment) {
-        if self.word.load(SeqCst) >> 2 == epoch.get() {
+    /// Moves the end of the lease of `epoch`; never backwards. False when the gate is shut for it:
+    /// the lease check may have been faster.
+    pub(crate) fn extend(&self, epoch: Epoch, until: Moment) -> bool {
+        let is_open = || self.word.load(SeqCst) >> 2 == epoch.get();
+        if is_open() {
             self.deadline.fetch_max(until.as_nanos(), SeqCst);
         }
+        is_open()
     }
 
     /// Lets nothing more in under `epoch`; what is in may finish.
@@ -141,7 +144,8 @@ impl Gate {
         if word & SERVE == 0 || self.clock.now().as_nanos() < self.deadline.load(SeqCst) {
             return None;
         }
-        // A change in between means a newer reign or a renewal raced: leave it to the next look.
+        // A change in between means a newer reign: leave it to the next look. A renewal may have
+        // come in between as well; then the reign ends although it could have gone on.
         self.word.compare_exchange(word, 0, SeqCst, SeqCst).ok()?;
         Epoch::new(word >> 2).ok()
     }
@@ -229,8 +233,18 @@ mod tests {
         clock.advance(Duration::from_millis(10));
         assert_eq!(gate.admit().unwrap_err(), Closed);
         assert_eq!(admission.confirm(), Err(Lost { epoch: epoch(5) }));
-        gate.extend(epoch(5), clock.now() + Duration::from_millis(10));
+        assert!(gate.extend(epoch(5), clock.now() + Duration::from_millis(10)));
         admission.confirm().unwrap();
+    }
+
+    #[test]
+    fn an_extension_that_comes_after_the_lease_check_says_so() {
+        let (clock, gate) = gate();
+        gate.open(epoch(5), clock.now() + Duration::from_millis(10));
+        clock.advance(Duration::from_millis(10));
+        assert_eq!(gate.shut_if_expired(), Some(epoch(5)));
+        assert!(!gate.extend(epoch(5), clock.now() + Duration::from_millis(10)));
+        assert_eq!(gate.admit().unwrap_err(), Closed);
     }
 
     #[test]
@@ -256,7 +270,7 @@ mod tests {
         // Late orders for the old epoch do not touch the new one.
         gate.shut(epoch(5));
         gate.shut_admit(epoch(5));
-        gate.extend(epoch(5), Moment::NEVER);
+        assert!(!gate.extend(epoch(5), Moment::NEVER));
         gate.admit().unwrap().confirm().unwrap();
         clock.advance(Duration::from_secs(1));
         assert_eq!(gate.shut_if_expired(), Some(epoch(6)));

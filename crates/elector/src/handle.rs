@@ -82,7 +82,10 @@ impl Elector {
 
     /// An epoch was seen outside the election: the next one of this node is higher.
     pub fn epoch_seen(&self, epoch: Epoch) {
-        self.post(Input::EpochSeen(epoch));
+        // Callers may see it with every request: what is known already costs the election nothing.
+        if epoch > self.view.borrow().highest {
+            self.post(Input::EpochSeen(epoch));
+        }
     }
 
     /// Both may be lost when the queue is full: the store refuses the next write as well.

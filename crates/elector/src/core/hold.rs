@@ -6,7 +6,7 @@ use kvcm_fence::Epoch;
 
 use super::{
     CallFailed, Command, Core, LossReason,
-    lock::{Lock, RENEWALS_IN_FLIGHT, Stage},
+    lock::{Held, Lock, RENEWALS_IN_FLIGHT, Stage},
 };
 use crate::LeaderView;
 
@@ -118,6 +118,17 @@ impl Core {
             seen_at: now,
             lease_end,
         });
+    }
+
+    /// Whatever this core thinks of the lease, it does not serve any more: holding on would leave
+    /// the cluster with a leader that refuses everything.
+    pub(super) fn on_gate_shut(&mut self, now: Moment, epoch: Epoch, out: &mut Vec<Command>) {
+        let held = self.lock.held_in(epoch);
+        let is_open =
+            |held: &mut Held| matches!(held.stage, Stage::Serving | Stage::Draining { .. });
+        if held.is_some_and(is_open) {
+            self.lose(now, LossReason::LeaseExpired, out);
+        }
     }
 
     /// The reign ends without having been asked to. Nothing is unlocked that we do not hold.

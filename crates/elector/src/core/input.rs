@@ -60,6 +60,11 @@ pub enum Input {
         /// The epoch.
         epoch: Epoch,
     },
+    /// The gate of this epoch was found shut because its lease had ended.
+    GateShut {
+        /// The epoch.
+        epoch: Epoch,
+    },
     /// Somebody asks this node to step down.
     Demote {
         /// For the answer.

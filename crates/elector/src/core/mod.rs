@@ -5,6 +5,7 @@
 //! order of events can leave a leader without a lock or a lock without a leader.
 
 mod campaign;
+mod canonical;
 mod command;
 mod hold;
 mod input;
@@ -108,6 +109,7 @@ impl Core {
             Input::Promoted { epoch, result } => self.on_promoted(now, epoch, result, &mut out),
             Input::Demoted { epoch } => self.on_demoted(now, epoch),
             Input::Drained { epoch } => self.on_drained(now, epoch, &mut out),
+            Input::GateShut { epoch } => self.on_gate_shut(now, epoch, &mut out),
             Input::Demote { id, expected } => self.on_demote(now, id, expected, &mut out),
             Input::Stop => self.stopping = true,
             Input::Probed { result } => self.on_probed(now, result),
@@ -211,6 +213,8 @@ impl Core {
     fn next_wake(&self) -> Moment {
         match &self.lock {
             Lock::Held(held) => held.next_wake(),
+            // The last answers that are awaited come by themselves.
+            Lock::Free if self.stopping && self.worker == Worker::Idle => Moment::NEVER,
             Lock::Free => self.campaign.next_wake(),
         }
     }

@@ -101,10 +101,15 @@ impl Core {
         };
         let epoch = held.epoch;
         out.push(Command::ShutGate { epoch });
-        out.push(Command::Unlock { epoch });
+        // A lock that is released tells the next holder that no former leader is left. While the
+        // one before us may still believe that it leads, the lock is kept.
+        let may_release = now >= held.guard_until;
+        if may_release {
+            out.push(Command::Unlock { epoch });
+        }
         held.stage = Stage::Releasing {
-            next_try: now,
-            in_flight: true,
+            next_try: held.guard_until.max(now),
+            in_flight: may_release,
             reason,
         };
     }

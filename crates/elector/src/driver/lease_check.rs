@@ -40,8 +40,9 @@ impl LeaseCheck {
     fn look(&self) -> bool {
         if let Some(epoch) = self.gate.shut_if_expired() {
             tracing::warn!(%epoch, "the lease ended without renewal, the gate is shut");
-            // A full queue holds messages that wake the core as well.
-            let _ = self.messages.try_send(Message::Input(Input::Tick));
+            // When the queue is full the next renewal finds the gate shut.
+            let input = Input::GateShut { epoch };
+            let _ = self.messages.try_send(Message::Input(input));
         }
         !self.messages.is_closed()
     }

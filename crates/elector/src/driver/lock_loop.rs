@@ -6,7 +6,11 @@ use std::sync::Arc;
 use coordination_core::HintStream;
 use futures_util::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use kvcm_clock::{Clock as _, Moment, Timer as _};
-use tokio::sync::{mpsc, oneshot, watch};
+use kvcm_fence::Epoch;
+use tokio::{
+    sync::{mpsc, oneshot, watch},
+    task::coop::consume_budget,
+};
 
 use super::{calls::Calls, lateness::Lateness, transitions::Job};
 use crate::{Command, Core, DemoteOutcome, Gate, Input, Role, View, handle::Message};
@@ -28,6 +32,8 @@ struct Pending {
     replies: HashMap<u64, oneshot::Sender<DemoteOutcome>>,
     next_id: u64,
     wake: Moment,
+    /// The gate of this epoch could not be extended.
+    found_shut: Option<Epoch>,
     stopped: bool,
 }
 
@@ -41,18 +47,22 @@ impl LockLoop {
             replies: HashMap::new(),
             next_id: 0,
             wake: Moment::ZERO,
+            found_shut: None,
             stopped: false,
         };
         self.turn(Input::Tick, &mut pending).await;
         while !pending.stopped {
+            // Whatever keeps this loop busy, the connections of the backend live on this thread.
+            consume_budget().await;
             let input = tokio::select! {
                 biased;
+                // First, so that no flood of messages can keep an answer about the lease waiting.
+                Some(input) = pending.calls.next() => input,
                 message = self.inbox.recv() => match message {
                     Some(message) => Self::input(message, &mut pending),
                     // Every handle is gone: nobody can ask for anything any more.
                     None => Input::Stop,
                 },
-                Some(input) = pending.calls.next() => input,
                 hint = hints.next(), if !hints_ended => match hint {
                     Some(hint) => Input::Hint(hint),
                     None => { hints_ended = true; Input::Tick }
@@ -84,9 +94,16 @@ impl LockLoop {
     }
 
     async fn turn(&mut self, input: Input, pending: &mut Pending) {
-        let commands = self.core.step(self.calls.clock.now(), input);
-        for command in commands {
-            self.perform(command, pending).await;
+        let mut next = Some(input);
+        while let Some(input) = next {
+            let commands = self.core.step(self.calls.clock.now(), input);
+            for command in commands {
+                self.perform(command, pending).await;
+            }
+            next = pending
+                .found_shut
+                .take()
+                .map(|epoch| Input::GateShut { epoch });
         }
         self.publish();
     }
@@ -108,7 +125,11 @@ impl LockLoop {
                 self.gate.open(epoch, until);
                 tracing::info!(%epoch, "serving as leader");
             }
-            Command::ExtendGate { epoch, until } => self.gate.extend(epoch, until),
+            Command::ExtendGate { epoch, until } => {
+                if !self.gate.extend(epoch, until) {
+                    pending.found_shut = Some(epoch);
+                }
+            }
             Command::ShutAdmit { epoch } => self.gate.shut_admit(epoch),
             Command::ShutGate { epoch } => self.gate.shut(epoch),
             Command::Promote { epoch, previous } => {
