@@ -2,6 +2,7 @@
 //!
 //! One file per command. Depends on no product crate, so that it works while they do not.
 
+mod bench;
 mod codegen;
 mod demo;
 mod metadata;
@@ -38,6 +39,15 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
+    /// Measure something, in the release profile: `cargo xtask bench coordination --help`
+    #[command(disable_help_flag = true)]
+    Bench {
+        /// What to measure
+        bench: bench::Bench,
+        /// Arguments of the bench
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
     /// Generate crates/kvcm-proto/src/generated from proto/
     Codegen {
         /// Write nothing; fail when the checked-in files differ
@@ -57,6 +67,10 @@ fn main() -> ExitCode {
         ),
         Task::Test { args } => test::run(&args),
         Task::Demo { args } => match demo::run(&args) {
+            Ok(code) => return code,
+            Err(error) => Err(error),
+        },
+        Task::Bench { bench, args } => match bench::run(bench, &args) {
             Ok(code) => return code,
             Err(error) => Err(error),
         },

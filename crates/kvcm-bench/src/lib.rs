@@ -1,5 +1,6 @@
 //! The demonstration and the benches.
 
+pub mod coordination;
 pub mod demo;
 mod history;
 mod table;

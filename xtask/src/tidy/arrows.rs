@@ -71,7 +71,19 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("kvcm-testkit", &["kvcm-clock", "kvcm-redis", "kvcm-uri"]),
     (
         "kvcm-bench",
-        &["kvcm-client", "kvcm-clock", "kvcm-testkit", "kvcm-trace"],
+        &[
+            "coordination-core",
+            "coordination-file",
+            "coordination-memory",
+            "coordination-redis",
+            "kvcm-client",
+            "kvcm-clock",
+            "kvcm-fence",
+            "kvcm-redis",
+            "kvcm-testkit",
+            "kvcm-trace",
+            "kvcm-uri",
+        ],
     ),
     ("xtask", &[]),
 ];
