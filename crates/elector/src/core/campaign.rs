@@ -94,6 +94,23 @@ impl Campaign {
         self.strays.retain(|stray| *stray != epoch);
     }
 
+    /// See [`Core::make_canonical`].
+    pub(super) fn make_canonical(&mut self, now: Moment, to: Moment, holds: bool) {
+        let bound = |moment: Moment| match now.until(moment) {
+            left if left.is_zero() => Moment::ZERO,
+            left => to + left,
+        };
+        self.forbidden_until = bound(self.forbidden_until);
+        self.yielding_until = bound(self.yielding_until);
+        // Set anew when a call has answered, and when the lock is gone.
+        let unused = self.in_flight || holds;
+        self.next_try = if unused {
+            to
+        } else {
+            to + now.until(self.next_try)
+        };
+    }
+
     fn answered(&mut self, now: Moment, next_try: Moment) {
         self.in_flight = false;
         self.next_try = if self.again { now } else { next_try };

@@ -5,6 +5,7 @@
 //! order of events can leave a leader without a lock or a lock without a leader.
 
 mod campaign;
+mod canonical;
 mod command;
 mod hold;
 mod input;

@@ -1,0 +1,46 @@
+//! One form for all elections that will act alike.
+
+use kvcm_clock::Moment;
+
+use super::{
+    Core, Stage, Totals,
+    lock::{Lock, Worker},
+};
+
+impl Core {
+    /// For model checkers: moves every moment so that `now` becomes `to`, and forgets what is only
+    /// told to others. Elections that will act alike become equal, so that a search ends.
+    #[doc(hidden)]
+    pub fn make_canonical(&mut self, now: Moment, to: Moment) {
+        let moved = |moment: Moment| moment + now.until(to) - to.until(now);
+        // Of what is only ever compared with the present, all that has passed is the same.
+        let pending = |moment: Moment| moved(moment.max(now));
+        self.leader = None;
+        self.last_loss = None;
+        self.backend_seen_at = None;
+        self.backend_error = None;
+        self.last_turn = to;
+        self.history.clear();
+        self.totals = Totals::default();
+        match &mut self.lock {
+            Lock::Free => {}
+            Lock::Held(held) => {
+                held.lease_end = pending(held.lease_end);
+                held.guard_until = pending(held.guard_until);
+                held.next_renew = pending(held.next_renew);
+                match &mut held.stage {
+                    Stage::Recovering | Stage::Serving => {}
+                    // Compared with when a renewal was sent.
+                    Stage::Confirming { since } => *since = moved(*since),
+                    Stage::Draining { until, .. } => *until = pending(*until),
+                    Stage::Releasing { next_try, .. } => *next_try = pending(*next_try),
+                }
+                if self.worker != Worker::Idle {
+                    held.previous = None;
+                }
+            }
+        }
+        let holds = self.lock != Lock::Free;
+        self.campaign.make_canonical(now, to, holds);
+    }
+}
