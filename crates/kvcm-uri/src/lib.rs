@@ -1,7 +1,7 @@
 //! URIs of coordination backends and stores.
 //!
-//! `scheme://[userinfo@]host[:port][/path][?name=value&…]`, with percent-decoding. Every mistake
-//! of one URI is reported at once, by name; a password is never printed.
+//! `scheme://[userinfo@]host[:port][,host[:port]…][/path][?name=value&…]`, with percent-decoding.
+//! Every mistake of one URI is reported at once, by name; a password is never printed.
 
 mod error;
 mod params;

@@ -10,8 +10,7 @@ pub struct Uri {
     scheme: String,
     username: String,
     password: Option<String>,
-    host: Option<String>,
-    port: Option<u16>,
+    hosts: Vec<(String, Option<u16>)>,
     path: String,
     query: Vec<(String, String)>,
 }
@@ -31,13 +30,23 @@ impl Uri {
             return Err(syntax("expected scheme://…"));
         };
         // Existing deployments write `redis_cluster://`; the standard allows no underscore.
-        let standard = format!("{}://{rest}", scheme.replace('_', "-"));
-        let url = url::Url::parse(&standard).map_err(|error| syntax(&error.to_string()))?;
-        let decode = |part: &str| percent_decode(part).ok_or_else(|| syntax("it is not UTF-8"));
-        let host = match url.host_str() {
-            Some("") | None => None,
-            Some(host) => Some(decode(host)?),
+        let standard = scheme.replace('_', "-");
+        let parse = |rest: &str| {
+            let text = format!("{standard}://{rest}");
+            url::Url::parse(&text).map_err(|error| syntax(&error.to_string()))
         };
+        let decode = |part: &str| percent_decode(part).ok_or_else(|| syntax("it is not UTF-8"));
+        let host = |url: &url::Url| match url.host_str() {
+            Some("") | None => Ok(None),
+            Some(host) => Ok(Some((decode(host)?, url.port()))),
+        };
+        let (first, more) = split_hosts(rest);
+        let url = parse(&first)?;
+        let mut hosts: Vec<_> = host(&url)?.into_iter().collect();
+        for more in more {
+            let missing = || syntax("a host between two commas is missing");
+            hosts.push(host(&parse(more)?)?.ok_or_else(missing)?);
+        }
         let query: Vec<_> = url.query_pairs().into_owned().collect();
         let mut repeated = Vec::new();
         for (index, (name, _)) in query.iter().enumerate() {
@@ -52,8 +61,7 @@ impl Uri {
             scheme: scheme.trim().to_ascii_lowercase(),
             username: decode(url.username())?,
             password: url.password().map(decode).transpose()?,
-            host,
-            port: url.port(),
+            hosts,
             path: decode(url.path())?,
             query,
         })
@@ -74,14 +82,19 @@ impl Uri {
         self.password.as_deref()
     }
 
-    /// The host, decoded; IPv6 addresses stand in brackets.
+    /// The host, decoded; IPv6 addresses stand in brackets. The first of several.
     pub fn host(&self) -> Option<&str> {
-        self.host.as_deref()
+        self.hosts.first().map(|(host, _)| host.as_str())
     }
 
-    /// The port, when one is written.
-    pub const fn port(&self) -> Option<u16> {
-        self.port
+    /// The port, when one is written. That of the first of several hosts.
+    pub fn port(&self) -> Option<u16> {
+        self.hosts.first().and_then(|(_, port)| *port)
+    }
+
+    /// All hosts with their ports, as `a:1,b:2` names them.
+    pub fn hosts(&self) -> &[(String, Option<u16>)] {
+        &self.hosts
     }
 
     /// The path with its leading slash, decoded; may be empty.
@@ -103,9 +116,12 @@ impl fmt::Display for Uri {
         if !self.username.is_empty() || self.password.is_some() {
             f.write_str("***@")?;
         }
-        f.write_str(self.host.as_deref().unwrap_or_default())?;
-        if let Some(port) = self.port {
-            write!(f, ":{port}")?;
+        for (index, (host, port)) in self.hosts.iter().enumerate() {
+            let separator = if index == 0 { "" } else { "," };
+            write!(f, "{separator}{host}")?;
+            if let Some(port) = port {
+                write!(f, ":{port}")?;
+            }
         }
         f.write_str(&self.path)?;
         for (index, (name, value)) in self.query.iter().enumerate() {
@@ -121,6 +137,16 @@ impl fmt::Debug for Uri {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Uri({self})")
     }
+}
+
+/// What follows `://`, with the first of its hosts only, and the other hosts.
+fn split_hosts(rest: &str) -> (String, Vec<&str>) {
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let start = rest[..end].rfind('@').map_or(0, |at| at + 1);
+    let mut hosts = rest[start..end].split(',');
+    let first = hosts.next().unwrap_or_default();
+    let text = format!("{}{first}{}", &rest[..start], &rest[end..]);
+    (text, hosts.collect())
 }
 
 /// People write `?auth=…` although the password belongs into the userinfo.
@@ -204,6 +230,27 @@ mod tests {
             Uri::parse("Redis_Cluster://h").unwrap().scheme(),
             "redis_cluster"
         );
+    }
+
+    #[test]
+    fn several_hosts_are_separated_by_commas() {
+        let text = "redis-sentinel://us,er:p%2Cw@a:1,[::1]:2,c/?master=m";
+        let uri = Uri::parse(text).unwrap();
+        let hosts = [("a", Some(1)), ("[::1]", Some(2)), ("c", None)];
+        let hosts = hosts.map(|(host, port)| (host.to_owned(), port));
+        assert_eq!(uri.hosts(), hosts);
+        assert_eq!((uri.host(), uri.port()), (Some("a"), Some(1)));
+        assert_eq!((uri.username(), uri.password()), ("us,er", Some("p,w")));
+        let printed = "redis-sentinel://***@a:1,[::1]:2,c/?master=m";
+        assert_eq!(uri.to_string(), printed);
+        for bad in [
+            "redis://a,,b",
+            "redis://a,",
+            "redis://a:x,b",
+            "redis://a,b:x",
+        ] {
+            assert!(Uri::parse(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]
