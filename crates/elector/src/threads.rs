@@ -37,6 +37,8 @@ impl Control {
             .name("kvcm-control".to_owned())
             .spawn(move || {
                 let _ = runtime.block_on(stopped);
+                // A name lookup that hangs in the system is not waited for.
+                runtime.shutdown_background();
             })?;
         Ok(Self {
             handle,
@@ -73,5 +75,27 @@ impl Drop for Control {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn the_end_does_not_wait_for_a_blocking_call_that_hangs() {
+        let control = Control::start().unwrap();
+        let (release, hang) = mpsc::channel::<()>();
+        let (began, wait_began) = mpsc::channel();
+        control.handle().spawn_blocking(move || {
+            began.send(()).unwrap();
+            let _ = hang.recv();
+        });
+        wait_began.recv().unwrap();
+        drop(control);
+        // Still there: nobody waited for it.
+        release.send(()).unwrap();
     }
 }

@@ -10,7 +10,6 @@ use coordination_memory::MemoryBackend;
 use coordination_redis::RedisBackend;
 use elector::{Driver, Elector, Settings, threads::Control};
 use kvcm_clock::{BootClock, Clock, Timer, TokioTimer};
-use kvcm_journal::MemoryJournal;
 use kvcm_proto::{
     admin::admin_service_server::AdminServiceServer, meta::meta_service_server::MetaServiceServer,
 };
@@ -29,6 +28,7 @@ use crate::{
     reign::{self, Reigns},
     rpc::{AdminRpc, MetaRpc},
     service::Services,
+    stores::PrivateStores,
 };
 
 /// What a stop may take beside the drain: the demotion's callbacks and the release of the lock.
@@ -42,6 +42,7 @@ pub struct App {
     elector: Elector,
     driver: Driver,
     cluster: Arc<Cluster>,
+    reigns: Arc<Reigns>,
     members: Arc<Members>,
     servers: Vec<(TcpListener, Router)>,
 }
@@ -78,9 +79,7 @@ impl App {
         let reigns = Arc::new(Reigns::new(reign::Parts {
             backend: backend.clone(),
             incarnation: node.owner.incarnation,
-            registry: Arc::new(MemoryJournal::new("registry")),
-            // Lost with the reign in any case: keeping each record would double the memory.
-            cache: Arc::new(MemoryJournal::without_content("cache")),
+            stores: PrivateStores::default(),
             startup: prepared.startup,
             cache_config: kvcm_cache::Config {
                 keys_per_request_max: config.service.limits.keys,
@@ -116,7 +115,7 @@ impl App {
         reigns.attach(cluster.clone());
         let services = Arc::new(Services::new(
             cluster.clone(),
-            reigns,
+            reigns.clone(),
             config.elector.loop_interval,
             config.elector.lease,
         ));
@@ -135,6 +134,7 @@ impl App {
             elector,
             driver,
             cluster,
+            reigns,
             members,
             servers,
         })
@@ -167,7 +167,7 @@ impl App {
                 // Dropping what has not begun ends the election as well as stopping it.
                 Ok(())
             }
-            result = participate(&self.control, self.driver, &self.cluster) => result,
+            result = participate(&self.control, self.driver, &self.cluster, self.reigns) => result,
         };
         tracing::info!("stopping");
         let bound = self.config.elector.drain + STOP_GRACE;
@@ -181,11 +181,16 @@ impl App {
             );
         }
         let members = self.members.clone();
-        let _ = self
+        let left = self
             .control
             .handle()
-            .spawn(async move { members.leave().await })
-            .await;
+            .spawn(async move { members.leave().await });
+        // Each of its calls is bounded; this is for a control thread that hangs.
+        if tokio::time::timeout(STOP_GRACE, left).await.is_err() {
+            tracing::error!(
+                "the control thread does not answer; the node record expires by itself"
+            );
+        }
         drain.cancel();
         while serving.join_next().await.is_some() {}
         tracing::info!("stopped");
@@ -199,6 +204,7 @@ async fn participate(
     control: &Control,
     driver: Driver,
     cluster: &Arc<Cluster>,
+    reigns: Arc<Reigns>,
 ) -> anyhow::Result<()> {
     let joining = cluster.clone();
     let join = control
@@ -210,9 +216,10 @@ async fn participate(
         .context("cannot start the lease thread")?;
     cluster.campaigns();
     let beating = cluster.clone();
-    let beat = control
-        .handle()
-        .spawn(async move { beating.members().run(beating.elector().clone()).await });
+    let beat = control.handle().spawn(async move {
+        let beat = beating.members().run(beating.elector().clone());
+        tokio::join!(beat, reigns.learn_cluster_id())
+    });
     // Aborted when the node stops: a beat after its leave would bring the record back.
     let ended = AbortOnDropHandle::new(beat).await;
     anyhow::bail!("the heartbeat of the node record has ended: {ended:?}")

@@ -28,7 +28,7 @@ pub(crate) struct Cluster {
     elector: Elector,
     members: Arc<Members>,
     clock: Arc<dyn Clock>,
-    /// Learned when this node first leads; a leader always knows it.
+    /// A leader always knows it.
     id: RwLock<Option<ClusterId>>,
     campaigns: AtomicBool,
 }
@@ -92,7 +92,7 @@ impl Cluster {
         &self.members
     }
 
-    /// The cluster's id, once this node has led.
+    /// The cluster's id, once this node has learned it.
     pub(crate) fn id(&self) -> Option<ClusterId> {
         self.id.read().clone()
     }
@@ -100,6 +100,11 @@ impl Cluster {
     /// Remembers the cluster's id.
     pub(crate) fn set_id(&self, id: ClusterId) {
         *self.id.write() = Some(id);
+    }
+
+    /// Remembers the cluster's id when none is known yet: what a promotion found is newer.
+    pub(crate) fn learn_id(&self, id: ClusterId) {
+        self.id.write().get_or_insert(id);
     }
 
     /// The election has begun: from now on it has to turn.
@@ -142,6 +147,8 @@ impl Cluster {
         let reason = match view.role {
             Role::Promoting => "recovering",
             Role::Demoting => "demoting",
+            // It serves, but not a caller that has seen a later epoch.
+            Role::Leader if self.leads() => "epoch_below_minimum",
             Role::Leader => "lease_ended",
             Role::Follower if view.stopped => "stopping",
             Role::Follower if reachable => "follower",

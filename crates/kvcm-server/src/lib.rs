@@ -3,6 +3,7 @@
 pub mod app;
 pub mod cli;
 mod cluster;
+mod cluster_id;
 pub mod config;
 mod convert;
 mod health;
@@ -16,3 +17,4 @@ mod reply;
 mod requests;
 mod rpc;
 mod service;
+mod stores;

@@ -3,9 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
-use coordination_core::{Backend, Error, Expect, NODE_KEY_PREFIX, SetOutcome};
+use coordination_core::{Backend, Error, Expect, NODE_KEY_PREFIX, SetOutcome, Value};
 use elector::Elector;
 use kvcm_clock::{Clock, Moment, Timer};
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use crate::node::{Endpoint, Node, VERSION};
@@ -15,6 +16,9 @@ const HEARTBEAT: Duration = Duration::from_secs(1);
 
 /// A record that was not renewed for so long belongs to a dead node.
 pub(crate) const RECORD_TTL: Duration = Duration::from_secs(3);
+
+/// Between two tries to join while the backend is away.
+const JOIN_RETRY: Duration = Duration::from_millis(200);
 
 /// One call to the backend.
 const CALL: Duration = Duration::from_millis(500);
@@ -54,6 +58,8 @@ pub(crate) struct Members {
     clock: Arc<dyn Clock>,
     timer: Arc<dyn Timer>,
     seen: ArcSwap<Vec<Member>>,
+    /// Of our record, as far as we know.
+    version: Mutex<Option<u64>>,
 }
 
 /// Another process has this node's id and is alive.
@@ -82,6 +88,7 @@ impl Members {
             clock,
             timer,
             seen: ArcSwap::default(),
+            version: Mutex::default(),
         }
     }
 
@@ -97,14 +104,19 @@ impl Members {
     /// [`DuplicateNode`].
     pub(crate) async fn join(&self) -> Result<(), DuplicateNode> {
         let mut foreign: Option<(u64, Moment)> = None;
+        let mut told = String::new();
         loop {
             let wait = match self.try_join(&mut foreign).await {
                 Ok(None) => return Ok(()),
                 Ok(Some(Joining::Wait)) => Duration::from_millis(100),
                 Ok(Some(Joining::Refused(duplicate))) => return Err(duplicate),
                 Err(error) => {
-                    tracing::warn!(%error, "cannot write the node record yet");
-                    HEARTBEAT
+                    let error = error.to_string();
+                    if error != told {
+                        tracing::warn!(error, "cannot write the node record yet");
+                        told = error;
+                    }
+                    JOIN_RETRY
                 }
             };
             self.timer.sleep_until(self.clock.now() + wait).await;
@@ -122,9 +134,8 @@ impl Members {
             None => Expect::Absent,
             Some(value) => {
                 let record: NodeRecord = serde_json::from_str(&value.text).unwrap_or_default();
-                let mine = record.incarnation == self.node.owner.incarnation.to_string();
                 match foreign {
-                    _ if mine => {}
+                    _ if self.is_mine(value) => {}
                     // A record without a time to live is one of the predecessor: nobody beats.
                     _ if value.remaining.is_none() => {}
                     None => {
@@ -151,7 +162,10 @@ impl Members {
             }
         };
         match self.write("follower", true, expect).await? {
-            SetOutcome::Stored(_) => Ok(None),
+            SetOutcome::Stored(version) => {
+                *self.version.lock() = Some(version);
+                Ok(None)
+            }
             // Somebody else wrote in between: look again.
             SetOutcome::Conflict(_) => Ok(Some(Joining::Wait)),
         }
@@ -168,20 +182,26 @@ impl Members {
         }
     }
 
-    /// Takes the record away: the node leaves in an orderly way.
+    /// Takes the record away: the node leaves in an orderly way. That of another process with the
+    /// same id stays.
     pub(crate) async fn leave(&self) {
-        let deadline = self.clock.now() + CALL;
-        if let Err(error) = self
-            .backend
-            .delete_value(&self.key(), Expect::Any, deadline)
-            .await
-        {
+        if let Err(error) = self.try_leave().await {
             tracing::debug!(%error, "the node record stays until it expires");
         }
     }
 
+    async fn try_leave(&self) -> Result<(), Error> {
+        let (key, deadline) = (self.key(), self.clock.now() + CALL);
+        let found = self.backend.get_value(&key, deadline).await?;
+        if let Some(value) = found.filter(|value| self.is_mine(value)) {
+            let expect = Expect::Version(value.version);
+            self.backend.delete_value(&key, expect, deadline).await?;
+        }
+        Ok(())
+    }
+
     async fn beat(&self, role: &str) -> Result<(), Error> {
-        self.write(role, true, Expect::Any).await?;
+        self.renew(role).await?;
         let now = self.clock.now();
         let values = self
             .backend
@@ -199,6 +219,39 @@ impl Members {
         });
         self.seen.store(Arc::new(members.collect()));
         Ok(())
+    }
+
+    /// Renews our record, never that of another process with the same id: such a process joined
+    /// while ours was paused or the backend had lost its data. Both are told.
+    async fn renew(&self, role: &str) -> Result<(), Error> {
+        for _ in 0..2 {
+            let expect = match *self.version.lock() {
+                Some(version) => Expect::Version(version),
+                None => Expect::Absent,
+            };
+            if let SetOutcome::Stored(version) = self.write(role, true, expect).await? {
+                *self.version.lock() = Some(version);
+                return Ok(());
+            }
+            // It expired, or a write was done whose answer was lost.
+            let deadline = self.clock.now() + CALL;
+            let found = self.backend.get_value(&self.key(), deadline).await?;
+            if found.as_ref().is_some_and(|value| !self.is_mine(value)) {
+                tracing::error!(
+                    node = %self.node.owner.node,
+                    "another live process has this node's id; this one is not listed as a member: \
+                     give each node its own kvcm.leader_elector.node_id"
+                );
+                return Ok(());
+            }
+            *self.version.lock() = found.map(|value| value.version);
+        }
+        Ok(())
+    }
+
+    fn is_mine(&self, value: &Value) -> bool {
+        serde_json::from_str::<NodeRecord>(&value.text)
+            .is_ok_and(|record| record.incarnation == self.node.owner.incarnation.to_string())
     }
 
     async fn write(&self, role: &str, ready: bool, expect: Expect) -> Result<SetOutcome, Error> {
@@ -299,6 +352,35 @@ mod tests {
             again.node.owner.incarnation.to_string()
         );
         assert_eq!(list[0].record.role, "follower");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_that_was_refused_or_paused_leaves_the_record_of_the_other_alone() {
+        let bench = Bench::new();
+        let (first, second) = (bench.member("n"), bench.member("n"));
+        let life = |member: &Members| member.node.owner.incarnation.to_string();
+        let listed = |member: &Members| -> Vec<String> {
+            let list = member.list();
+            let lives = list.iter().map(|seen| seen.record.incarnation.clone());
+            lives.collect()
+        };
+        first.join().await.unwrap();
+        // A process that is refused ends with `leave`.
+        second.leave().await;
+        first.beat("leader").await.unwrap();
+        assert_eq!(listed(&first), [life(&first)]);
+        // The first is paused for longer than its record lives, and replaced.
+        tokio::time::sleep(RECORD_TTL).await;
+        second.join().await.unwrap();
+        first.beat("leader").await.unwrap();
+        assert_eq!(listed(&first), [life(&second)]);
+        first.leave().await;
+        second.beat("leader").await.unwrap();
+        assert_eq!(listed(&second), [life(&second)]);
+        // When the other has gone, it is a member again.
+        second.leave().await;
+        first.beat("follower").await.unwrap();
+        assert_eq!(listed(&first), [life(&first)]);
     }
 
     #[tokio::test(start_paused = true)]

@@ -4,24 +4,26 @@ use std::{sync::Arc, time::Duration};
 
 use arc_swap::ArcSwapOption;
 use async_trait::async_trait;
-use coordination_core::{Backend, Error, Expect, SetOutcome};
+use coordination_core::{Backend, Error};
 use elector::{Elector, Leadership, LossReason, PromoteError, Promotion};
 use kvcm_cache::CacheManager;
 use kvcm_clock::{Clock, Timer};
 use kvcm_fence::{Claim, ClaimRefused, ClusterId, Epoch, Fenced, Incarnation};
-use kvcm_journal::{ClaimError, Journal};
+use kvcm_journal::ClaimError;
 use kvcm_registry::{Applied, Registry, StartupConfig};
 use parking_lot::Mutex;
 use tokio::task::AbortHandle;
 
 use crate::{
     cluster::Cluster,
+    cluster_id,
     reply::{CallError, Code},
     requests::Requests,
+    stores::PrivateStores,
 };
 
-/// Where the cluster's id is kept: all nodes share it through the coordination backend.
-const CLUSTER_ID_KEY: &str = "_KVCM_CLUSTER_ID";
+/// Between two looks for the cluster's id.
+const LEARN: Duration = Duration::from_secs(1);
 
 /// One call to a store during a promotion.
 const CALL: Duration = Duration::from_secs(2);
@@ -55,10 +57,8 @@ pub(crate) struct Parts {
     pub(crate) backend: Arc<dyn Backend>,
     /// This life of the process.
     pub(crate) incarnation: Incarnation,
-    /// The registry's store.
-    pub(crate) registry: Arc<dyn Journal>,
-    /// The cache's store.
-    pub(crate) cache: Arc<dyn Journal>,
+    /// Registry and cache are kept here.
+    pub(crate) stores: PrivateStores,
     /// What a registry starts with that was never initialised.
     pub(crate) startup: StartupConfig,
     /// The cache manager's settings.
@@ -115,6 +115,7 @@ impl Reigns {
             .await
             .map_err(|error| failed("cluster id")(&error))?;
         cluster.set_id(id.clone());
+        let stores = self.parts.stores.of(&id);
         let claim = Claim {
             cluster: id,
             epoch: promotion.epoch,
@@ -122,7 +123,7 @@ impl Reigns {
         };
         promotion.progress.advance();
 
-        let writer = self.parts.registry.claim(claim.clone(), CALL).await;
+        let writer = stores.registry.claim(claim.clone(), CALL).await;
         let writer = writer.map_err(|error| claim_failed("registry", error))?;
         let (registry, recovery) = Registry::open(writer)
             .await
@@ -136,7 +137,7 @@ impl Reigns {
         promotion.progress.advance();
 
         let registry = Arc::new(registry);
-        let writer = self.parts.cache.claim(claim, CALL).await;
+        let writer = stores.cache.claim(claim, CALL).await;
         let writer = writer.map_err(|error| claim_failed("cache", error))?;
         let opened = CacheManager::open(
             registry.clone(),
@@ -156,25 +157,25 @@ impl Reigns {
         })
     }
 
-    /// The cluster's id: the one that is stored, or a new one if none is.
+    /// The cluster's id: the one that is stored, else the one that this node knows, else a new one.
     async fn cluster_id(&self) -> Result<ClusterId, Error> {
-        let backend = &self.parts.backend;
-        loop {
-            let deadline = self.parts.clock.now() + CALL;
-            if let Some(value) = backend.get_value(CLUSTER_ID_KEY, deadline).await? {
-                let hint = "the stored cluster id is damaged; restore or delete its key";
-                return value
-                    .text
-                    .parse()
-                    .map_err(|error| Error::fatal(hint, error));
+        let known = self.cluster.get().and_then(|cluster| cluster.id());
+        cluster_id::stored_or_new(&*self.parts.backend, &*self.parts.clock, known).await
+    }
+
+    /// Learns the cluster's id as soon as there is one, so that this node can say it and keep it
+    /// alive when the backend loses its data.
+    pub(crate) async fn learn_cluster_id(&self) {
+        while let Some(cluster) = self.cluster.get()
+            && cluster.id().is_none()
+        {
+            match cluster_id::stored(&*self.parts.backend, &*self.parts.clock).await {
+                Ok(Some(id)) => cluster.learn_id(id),
+                Ok(None) => {}
+                Err(error) => tracing::debug!(%error, "cannot read the cluster's id yet"),
             }
-            let id = ClusterId::random();
-            let set =
-                backend.set_value(CLUSTER_ID_KEY, id.as_str(), None, Expect::Absent, deadline);
-            if let SetOutcome::Stored(_) = set.await? {
-                tracing::info!(cluster_id = %id, "a new cluster");
-                return Ok(id);
-            }
+            let next = self.parts.clock.now() + LEARN;
+            self.parts.timer.sleep_until(next).await;
         }
     }
 }

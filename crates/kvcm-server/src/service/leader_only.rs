@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use kvcm_clock::wall_clock_ms;
 use kvcm_fence::Epoch;
 use prost::Message;
 
@@ -96,7 +97,9 @@ impl Services {
         let admission = self.cluster.elector().gate().admit().ok()?;
         if context.min_epoch > admission.epoch() {
             // The client has seen a later leader; the next reign of this node must be later still.
-            self.cluster.elector().epoch_seen(context.min_epoch);
+            if is_plausible(context.min_epoch, wall_clock_ms()) {
+                self.cluster.elector().epoch_seen(context.min_epoch);
+            }
             return None;
         }
         let reign = self.reigns.current(admission.epoch())?;
@@ -113,10 +116,33 @@ impl Services {
     }
 }
 
+/// Whether a leader may ever have had this epoch. Epochs start at the wall clock's milliseconds and
+/// rise by one with each change of leader, so none is years ahead of the clock. Without the bound one
+/// call with the highest number there is would leave no epoch for any leader to come.
+fn is_plausible(epoch: Epoch, wall_ms: u64) -> bool {
+    const AHEAD_MAX_MS: u64 = 10 * 365 * 24 * 3_600_000;
+    epoch.get() <= wall_ms.saturating_add(AHEAD_MAX_MS)
+}
+
 /// The change was made in memory that may be gone by now.
 fn unknown(lost: elector::Lost) -> CallError {
     CallError::new(
         Code::Io,
         format!("{lost}; whether it was done is not known"),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_caller_can_use_up_all_epochs() {
+        let now = 1_800_000_000_000;
+        let epoch = |value| Epoch::new(value).unwrap();
+        assert!(is_plausible(epoch(7), now));
+        // A year's worth of changes of leader, one each millisecond.
+        assert!(is_plausible(epoch(now + 365 * 86_400_000), now));
+        assert!(!is_plausible(Epoch::MAX, now));
+    }
 }
