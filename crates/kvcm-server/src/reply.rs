@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kvcm_clock::wall_clock_ms;
+use kvcm_clock::wall_clock_us;
 use kvcm_fence::Epoch;
 use kvcm_proto::{admin, meta};
 
@@ -157,7 +157,7 @@ impl Header {
 }
 
 fn request_id(trace_id: &str) -> String {
-    format!("{trace_id}_{}", wall_clock_ms().saturating_mul(1000))
+    format!("{trace_id}_{}", wall_clock_us())
 }
 
 /// Milliseconds as the protocol has them.
