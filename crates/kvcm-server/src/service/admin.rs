@@ -49,10 +49,16 @@ impl Services {
             .backend_seen_at
             .map_or(0, |seen| wall(self.cluster.wall_ms(seen)));
         let nodes = self.cluster.members().list();
+        let role = self.cluster.role().as_str();
+        let this_life = self.cluster.node().owner.incarnation.to_string();
         let nodes = nodes.iter().map(|member| admin::NodeStatus {
             node_id: member.record.endpoint.node_id.clone(),
             endpoint: Some(member.record.endpoint.clone().into()),
-            role: member.record.role.clone(),
+            // Records say what was true at the last heartbeat; of itself a node knows better.
+            role: match member.record.incarnation == this_life {
+                true => role.to_owned(),
+                false => member.record.role.clone(),
+            },
             ready: member.record.ready,
             version: member.record.version.clone(),
             incarnation: member.record.incarnation.clone(),
@@ -78,7 +84,7 @@ impl Services {
             info_age_ms: known.then(|| millis(leader.age)),
             leader_node_id: leader.node_id,
             leader_endpoint: leader.endpoint.map(Into::into),
-            self_role: Some(self.cluster.role().as_str().to_owned()),
+            self_role: Some(role.to_owned()),
             nodes: nodes.collect(),
             history: history.collect(),
         }

@@ -166,6 +166,11 @@ async fn a_demoted_leader_hands_over_and_stays_out_while_it_has_to() {
     assert_eq!(status.code(), admin::ErrorCode::Ok, "{status:?}");
     let health = call(old.admin_http(), "checkHealth", json!({})).await;
     assert_eq!(health["is_leader"], false);
+    let info = call(old.admin_http(), "getManagerClusterInfo", json!({})).await;
+    for node in info["nodes"].as_array().unwrap() {
+        let is_other = node["node_id"] != info["self_node_id"];
+        assert!(is_other || node["role"] == info["self_role"], "{info}");
+    }
     assert_eq!(nodes.leader(&[0, 1]).await, 1 - first);
     // Killing the new leader leaves nobody: the other is out for ten minutes.
     assert!(nodes.epoch(1 - first).await > epoch);
