@@ -1,8 +1,8 @@
 //! MetaService: what inference engines call.
 
 use kvcm_cache::{
-    Blocks, FinishRequest, LocateLenRequest, LocateRequest, Mask, MetaRequest, QueryType,
-    RemoveRequest, StartRequest, TrimRequest, TrimStrategy, View,
+    Blocks, ErrorKind, FinishRequest, LocateLenRequest, LocateRequest, Mask, MetaRequest,
+    QueryType, RemoveRequest, StartRequest, TrimRequest, TrimStrategy, View,
 };
 use kvcm_proto::meta::{self, block_mask::Info};
 
@@ -71,10 +71,12 @@ impl Services {
         request: meta::GetCacheLocationRequest,
     ) -> meta::GetCacheLocationResponse {
         self.read(context, &request.trace_id, |reign| {
+            let blocks = blocks(&request.block_keys, &request.token_ids);
+            let query = query_type(request.query_type, &request.instance_id, blocks)?;
             let lookup = LocateRequest {
                 instance_id: &request.instance_id,
-                query: QueryType::from_number(request.query_type)?,
-                blocks: blocks(&request.block_keys, &request.token_ids),
+                query,
+                blocks,
                 mask: mask(request.block_mask.as_ref()),
                 window: request.sw_size,
                 spec_names: &request.location_spec_names,
@@ -96,10 +98,12 @@ impl Services {
         request: meta::GetCacheLocationLenRequest,
     ) -> meta::GetCacheLocationLenResponse {
         self.read(context, &request.trace_id, |reign| {
+            let blocks = blocks(&request.block_keys, &request.token_ids);
+            let query = query_type(request.query_type, &request.instance_id, blocks)?;
             let found = reign.cache.locate_len(&LocateLenRequest {
                 instance_id: &request.instance_id,
-                query: QueryType::from_number(request.query_type)?,
-                blocks: blocks(&request.block_keys, &request.token_ids),
+                query,
+                blocks,
                 window: request.sw_size,
             })?;
             let cache_location_len = i64::try_from(found).unwrap_or(i64::MAX);
@@ -214,9 +218,14 @@ impl Services {
     ) -> meta::CommonResponse {
         let trace_id = request.trace_id.clone();
         let work = async |reign: std::sync::Arc<Reign>, request: meta::TrimCacheRequest| {
+            let strategy = TrimStrategy::from_number(request.strategy);
+            let missing = [
+                ("instance_id", request.instance_id.is_empty()),
+                ("strategy", is_invalid(&strategy)),
+            ];
             let trim = TrimRequest {
                 instance_id: &request.instance_id,
-                strategy: TrimStrategy::from_number(request.strategy)?,
+                strategy: valid(strategy, &missing)?,
             };
             let trimmed = reign.cache.trim(&trim).await;
             trimmed.map_err(|error| reign.cache_error(error))?;
@@ -245,6 +254,35 @@ impl Services {
             leader_endpoint: leader.endpoint.map(Into::into),
             self_role: Some(self.cluster.role().as_str().to_owned()),
         }
+    }
+}
+
+/// Reads a query type; when other fields are missing too, all of them are named at once.
+fn query_type(number: i32, instance_id: &str, blocks: Blocks<'_>) -> Result<QueryType, CallError> {
+    let query = QueryType::from_number(number);
+    let missing = [
+        ("instance_id", instance_id.is_empty()),
+        ("query_type", is_invalid(&query)),
+        ("block_keys or token_ids", blocks == Blocks::default()),
+    ];
+    valid(query, &missing)
+}
+
+fn is_invalid<T>(result: &kvcm_cache::Result<T>) -> bool {
+    let kind = result.as_ref().err().map(kvcm_cache::Error::kind);
+    kind == Some(ErrorKind::InvalidArgument)
+}
+
+/// The value that was read, unless several fields are missing; alone its own error tells more.
+fn valid<T>(
+    result: kvcm_cache::Result<T>,
+    missing: &[(&'static str, bool)],
+) -> Result<T, CallError> {
+    let missing = missing.iter().filter(|(_, missing)| *missing);
+    let missing: Vec<_> = missing.map(|(field, _)| *field).collect();
+    match missing[..] {
+        [_, _, ..] => Err(CallError::missing(&missing)),
+        _ => result.map_err(Into::into),
     }
 }
 
