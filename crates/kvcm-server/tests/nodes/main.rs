@@ -1,6 +1,8 @@
 //! Real `kvcm-server` processes, asked over real sockets.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod both;
+mod cases;
 mod cluster;
 mod data;
 mod deploy;

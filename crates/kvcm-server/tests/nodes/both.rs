@@ -1,0 +1,208 @@
+//! One call over either protocol, and the comparison of answers.
+
+use std::collections::BTreeMap;
+
+use kvcm_proto::{
+    admin::admin_service_client::AdminServiceClient,
+    json::{from_json, to_json},
+    meta::meta_service_client::MetaServiceClient,
+};
+use kvcm_testkit::Ports;
+use serde_json::{Value, json};
+use tonic::transport::Channel;
+
+use crate::support::{call, channel};
+
+/// A client that speaks JSON to the test and one of the protocols to the server.
+pub(crate) enum Caller {
+    Http(Ports),
+    Grpc(Box<(MetaServiceClient<Channel>, AdminServiceClient<Channel>)>),
+}
+
+impl Caller {
+    pub(crate) async fn grpc(ports: &Ports) -> Self {
+        let meta = MetaServiceClient::new(channel(ports.rpc()).await);
+        let admin = AdminServiceClient::new(channel(ports.admin_rpc()).await);
+        Self::Grpc(Box::new((meta, admin)))
+    }
+
+    /// The protocol's name, which is part of the instance ids: the two see nothing of each other.
+    pub(crate) const fn name(&self) -> &'static str {
+        match self {
+            Self::Http(_) => "http",
+            Self::Grpc(_) => "grpc",
+        }
+    }
+
+    pub(crate) async fn call(&mut self, rpc: &str, body: &Value) -> Value {
+        let (meta, admin) = match self {
+            Self::Http(ports) => {
+                let address = if is_admin(rpc) {
+                    ports.admin_http()
+                } else {
+                    ports.http()
+                };
+                return call(address, rpc, body.clone()).await;
+            }
+            Self::Grpc(clients) => (&mut clients.0, &mut clients.1),
+        };
+        let body = body.to_string();
+        macro_rules! calls {
+            ($($name:literal $client:ident $method:ident;)*) => {
+                match rpc {
+                    $($name => {
+                        let request = from_json(body.as_bytes()).unwrap();
+                        let reply = $client.$method(tonic::Request::new(request)).await;
+                        to_json(&reply.unwrap().into_inner()).unwrap()
+                    })*
+                    other => panic!("no such call: {other}"),
+                }
+            };
+        }
+        let answer = calls! {
+            "registerInstance" meta register_instance;
+            "getInstanceInfo" meta get_instance_info;
+            "getCacheLocation" meta get_cache_location;
+            "getCacheLocationLen" meta get_cache_location_len;
+            "getCacheMeta" meta get_cache_meta;
+            "startWriteCache" meta start_write_cache;
+            "finishWriteCache" meta finish_write_cache;
+            "removeCache" meta remove_cache;
+            "trimCache" meta trim_cache;
+            "getClusterInfo" meta get_cluster_info;
+            "checkHealth" admin check_health;
+            "getManagerClusterInfo" admin get_manager_cluster_info;
+            "leaderDemote" admin leader_demote;
+            "getLeaderElectorConfig" admin get_leader_elector_config;
+            "updateLeaderElectorConfig" admin update_leader_elector_config;
+        };
+        serde_json::from_slice(&answer).unwrap()
+    }
+}
+
+pub(crate) fn is_admin(rpc: &str) -> bool {
+    let admin = ["checkHealth", "getManagerClusterInfo", "leaderDemote"];
+    admin.contains(&rpc) || rpc.ends_with("LeaderElectorConfig")
+}
+
+/// Answers by the name they were kept under.
+pub(crate) type Kept = BTreeMap<&'static str, Value>;
+
+/// Fills in `$p`, the protocol's name, and `$<kept>/<json pointer>`.
+pub(crate) fn fill(value: &Value, protocol: &str, kept: &Kept) -> Value {
+    let fill = |value| fill(value, protocol, kept);
+    match value {
+        Value::String(text) => {
+            let reference = text.strip_prefix('$').and_then(|text| text.split_once('/'));
+            let found = reference.and_then(|(name, path)| {
+                let path = format!("/{path}");
+                Some(kept.get(name)?.pointer(&path).cloned().unwrap_or_default())
+            });
+            found.unwrap_or_else(|| json!(text.replace("$p", protocol)))
+        }
+        Value::Array(values) => values.iter().map(fill).collect(),
+        Value::Object(members) => {
+            let filled = members
+                .iter()
+                .map(|(name, value)| (name.clone(), fill(value)));
+            Value::Object(filled.collect())
+        }
+        other => other.clone(),
+    }
+}
+
+/// Whether an answer is as expected: members that are not expected may be anything, `null` means
+/// that there must be none, `*` in a text stands for anything.
+pub(crate) fn check(expected: &Value, found: &Value, place: &str) -> Result<(), String> {
+    let differs = || Err(format!("{place} is {found}, expected {expected}"));
+    match (expected, found) {
+        (Value::Object(members), Value::Object(all)) => {
+            for (name, expected) in members {
+                let place = format!("{place}.{name}");
+                match all.get(name) {
+                    None if expected.is_null() => {}
+                    None => return Err(format!("{place} is missing, expected {expected}")),
+                    Some(found) => check(expected, found, &place)?,
+                }
+            }
+            Ok(())
+        }
+        (Value::Array(expected), Value::Array(all)) if expected.len() == all.len() => {
+            let mut pairs = expected.iter().zip(all).enumerate();
+            pairs.try_for_each(|(at, (e, f))| check(e, f, &format!("{place}[{at}]")))
+        }
+        (Value::String(pattern), Value::String(text)) if matches(pattern, text) => Ok(()),
+        (Value::String(_), _) => differs(),
+        _ if expected == found => Ok(()),
+        _ => differs(),
+    }
+}
+
+fn matches(pattern: &str, text: &str) -> bool {
+    let Some((head, rest)) = pattern.split_once('*') else {
+        return pattern == text;
+    };
+    let Some(mut text) = text.strip_prefix(head) else {
+        return false;
+    };
+    let parts: Vec<_> = rest.split('*').collect();
+    let (last, middle) = parts.split_last().unwrap();
+    for part in middle {
+        match text.split_once(part) {
+            Some((_, after)) => text = after,
+            None => return false,
+        }
+    }
+    text.ends_with(last)
+}
+
+/// What differs between two runs by nature.
+const VOLATILE: [&str; 8] = [
+    "at_ms",
+    "request_id",
+    "write_session_id",
+    "elector_last_loop_time_ms",
+    "info_updated_time",
+    "self_leader_expiration_time",
+    "info_age_ms",
+    "last_heartbeat_age_ms",
+];
+
+/// An answer without what differs between two runs: the protocol's name in ids, times, random
+/// names, and the grants in URIs.
+pub(crate) fn normal(value: &Value, protocol: &str) -> Value {
+    match value {
+        Value::String(text) => json!(normal_text(&text.replace(protocol, "$p"))),
+        Value::Array(values) => values.iter().map(|value| normal(value, protocol)).collect(),
+        Value::Object(members) => {
+            let members = members.iter().map(|(name, value)| {
+                let value = match VOLATILE.contains(&name.as_str()) {
+                    true => json!("volatile"),
+                    false => normal(value, protocol),
+                };
+                (name.clone(), value)
+            });
+            Value::Object(members.collect())
+        }
+        other => other.clone(),
+    }
+}
+
+fn normal_text(text: &str) -> String {
+    if let Some((path, query)) = text.split_once('?')
+        && let Some((directory, name)) = path.rsplit_once('/')
+        && let Some((key, _)) = name.split_once('-')
+    {
+        return format!("{directory}/{key}-grant?{query}");
+    }
+    if let Some(rest) = text.strip_prefix("{\"id\":\"")
+        && let Some((_, status)) = rest.split_once('"')
+    {
+        return format!("{{\"id\":\"random\"{status}");
+    }
+    let session = text.split('`').find(|part| part.len() == 32);
+    session.map_or_else(
+        || text.to_owned(),
+        |session| text.replace(session, "session"),
+    )
+}
