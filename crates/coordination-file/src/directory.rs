@@ -25,6 +25,9 @@ pub(crate) struct Directory {
     /// Of this process and no other: should somebody remove the guard file, two writers must not
     /// write into one file.
     temporary: PathBuf,
+    /// What the directory held when it was last synced, and how often it was.
+    #[cfg(test)]
+    pub(crate) synced: std::sync::Mutex<(usize, crate::power_cut_tests::Files)>,
 }
 
 impl Directory {
@@ -53,6 +56,8 @@ impl Directory {
             path: path.to_owned(),
             device,
             temporary,
+            #[cfg(test)]
+            synced: std::sync::Mutex::default(),
         })
     }
 
@@ -104,13 +109,25 @@ impl Directory {
         }
     }
 
-    /// Makes the file hold `bytes` for all who read it from now on, or leaves it as it was. What it
-    /// holds is on the disk then, its name after [`Self::make_durable`].
+    /// Makes the file hold `bytes` for all who read it during this boot, or leaves it as it was,
+    /// whoever is killed when. A power cut may leave the old bytes, the new ones, or damage.
     pub(crate) fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), Error> {
+        self.replace_by(name, || self.write_temporary(bytes).map(drop))
+    }
+
+    /// The same, and a power cut leaves the old or the new, the new after
+    /// [`Self::make_durable`].
+    pub(crate) fn replace_durably(&self, name: &str, bytes: &[u8]) -> Result<(), Error> {
+        self.replace_by(name, || self.write_temporary(bytes)?.sync_data())
+    }
+
+    fn replace_by(
+        &self,
+        name: &str,
+        write_temporary: impl FnOnce() -> io::Result<()>,
+    ) -> Result<(), Error> {
         let path = self.path_of(name);
-        let written = self
-            .write_temporary(bytes)
-            .and_then(|()| fs::rename(&self.temporary, &path));
+        let written = write_temporary().and_then(|()| fs::rename(&self.temporary, &path));
         if let Err(error) = written {
             // It may not even have been created.
             let _ = fs::remove_file(&self.temporary);
@@ -121,9 +138,7 @@ impl Directory {
 
     /// Makes all changes of names so far survive a power cut.
     pub(crate) fn make_durable(&self) -> Result<(), Error> {
-        File::open(&self.path)
-            .and_then(|directory| directory.sync_all())
-            .map_err(unknown("make durable", &self.path))
+        self.sync().map_err(unknown("make durable", &self.path))
     }
 
     /// Adds an empty file that must not be there. Durable after the next
@@ -135,11 +150,17 @@ impl Directory {
         Ok(())
     }
 
-    /// Removes a file, durably.
+    /// Adds an empty file that must not be there and survives a power cut. After an error it may
+    /// be there all the same.
+    pub(crate) fn add_durable_mark(&self, name: &str) -> Result<(), Error> {
+        self.add_mark(name)?;
+        self.sync().map_err(not_done("make durable", &self.path))
+    }
+
+    /// Removes a file. Durable after the next [`Self::make_durable`].
     pub(crate) fn remove(&self, name: &str) -> Result<(), Error> {
         let path = self.path_of(name);
-        fs::remove_file(&path).map_err(not_done("remove", &path))?;
-        self.make_durable()
+        fs::remove_file(&path).map_err(not_done("remove", &path))
     }
 
     /// Removes files that nobody needs, if possible.
@@ -163,9 +184,15 @@ impl Directory {
         self.make_durable()
     }
 
-    fn write_temporary(&self, bytes: &[u8]) -> io::Result<()> {
+    fn write_temporary(&self, bytes: &[u8]) -> io::Result<File> {
         let mut file = File::create(&self.temporary)?;
         file.write_all(bytes)?;
-        file.sync_data()
+        Ok(file)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        #[cfg(test)]
+        self.remember_sync();
+        File::open(&self.path)?.sync_all()
     }
 }

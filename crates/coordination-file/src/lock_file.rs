@@ -65,18 +65,20 @@ impl Store {
         };
         let outcome = state.try_lock(&request, now, wall_clock_ms)?;
         if let Some(reign) = state.reign.filter(|reign| before.as_ref() != Some(reign)) {
+            let minted = state.counter.filter(|_| state.counter != counter_before);
+            if let Some(epoch) = minted {
+                // On the disk before anybody can see the epoch in the record and tell other hosts
+                // of it. Whatever goes wrong here costs a number and changes nothing else.
+                let mark = names::epoch_mark(request.key, epoch);
+                self.directory.add_durable_mark(&mark)?;
+                call.check()?;
+            }
             call.start_change()?;
             let process = match (&outcome, found) {
                 (LockOutcome::Held(_), Some(found)) => found.process,
                 _ => self.process.clone(),
             };
-            let minted = state.counter.filter(|_| state.counter != counter_before);
-            if let Some(epoch) = minted {
-                let mark = names::epoch_mark(request.key, epoch);
-                self.directory.add_mark(&mark)?;
-            }
             self.write(request.key, process, &reign)?;
-            self.directory.make_durable()?;
             if minted.is_some() {
                 self.directory.discard(old_marks);
             }
@@ -93,16 +95,13 @@ impl Store {
         info: &str,
         call: &Call,
     ) -> Result<RenewOutcome, Error> {
-        let guarded = self.enter(call)?;
+        let _guarded = self.enter(call)?;
         let mut state = self.state(key)?;
         let now = call.check()?;
         let outcome = state.renew_lock(owner, epoch, ttl, info, now);
         if let (RenewOutcome::Renewed, Some(reign)) = (&outcome, state.reign) {
             call.start_change()?;
             self.write(key, self.process.clone(), &reign)?;
-            // Others see it already, and if a power cut undoes it they wait for the old lease.
-            drop(guarded);
-            self.directory.make_durable()?;
         }
         Ok(outcome)
     }
@@ -115,16 +114,13 @@ impl Store {
         reserve_for: Option<&Reservation>,
         call: &Call,
     ) -> Result<UnlockOutcome, Error> {
-        let guarded = self.enter(call)?;
+        let _guarded = self.enter(call)?;
         let mut state = self.state(key)?;
         let now = call.check()?;
         let outcome = state.unlock(owner, epoch, reserve_for, now);
         if let (UnlockOutcome::Unlocked, Some(reign)) = (&outcome, state.reign) {
             call.start_change()?;
             self.write(key, self.process.clone(), &reign)?;
-            // Others see it already, and if a power cut undoes it they wait for the old lease.
-            drop(guarded);
-            self.directory.make_durable()?;
         }
         Ok(outcome)
     }
@@ -221,8 +217,13 @@ impl Store {
         // After the record was read: an older `now` would make a new lease look too long.
         let now = self.clock.now();
         if record.is_of(&self.clock_name, now) {
-            self.seen.insert(key.to_owned(), Seen::Ours);
-            return Ok(record.into_reign());
+            let reign = record.into_reign();
+            let highest = match self.seen.get(key) {
+                Some(Seen::Ours { highest }) => reign.epoch.max(*highest),
+                _ => reign.epoch,
+            };
+            self.seen.insert(key.to_owned(), Seen::Ours { highest });
+            return Ok(went_back(reign, highest, now));
         }
         let since = match self.seen.get(key) {
             None => None,
@@ -257,9 +258,21 @@ impl Store {
         let record = LockRecord::new(key, &self.clock_name, process, reign);
         let bytes = record::encode(KIND, &record)?;
         self.directory.replace(&names::lock_record(key), &bytes)?;
-        self.seen.insert(key.to_owned(), Seen::Ours);
+        let highest = reign.epoch;
+        self.seen.insert(key.to_owned(), Seen::Ours { highest });
         Ok(())
     }
+}
+
+/// The reign of a record when reigns up to `highest` were seen before. A record of an earlier one
+/// came back (a backup, a disk that was mounted anew after it had failed): how that reign ended
+/// tells nothing of the later ones, whose leader may live.
+fn went_back(mut reign: Reign, highest: Epoch, now: Moment) -> Reign {
+    if reign.epoch < highest && !reign.is_held(now) {
+        reign.phase = Phase::Vanished;
+        reign.ends = now + reign.ttl;
+    }
+    reign
 }
 
 /// The reign of a record that was lost: only its epoch is known. Its lease may be as long as ours.

@@ -4,6 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use coordination_core::Error;
 use kvcm_clock::{Clock, Moment};
+use kvcm_fence::Epoch;
 
 use crate::{
     directory::Directory,
@@ -30,8 +31,8 @@ pub(crate) struct Store {
 /// The last record of a lock that this process saw.
 #[derive(Debug)]
 pub(crate) enum Seen {
-    /// It was written on our clock.
-    Ours,
+    /// It was written on our clock; the highest epoch of all such.
+    Ours { highest: Epoch },
     /// It was written on another clock, and has been the same since a moment of ours.
     Foreign { bytes: Vec<u8>, since: Moment },
 }

@@ -37,7 +37,8 @@ impl Store {
         call: &Call,
     ) -> Result<SetOutcome, Error> {
         let _guarded = self.enter(call)?;
-        let present = self.live_version(key)?;
+        let replaced = self.live_value(key)?;
+        let present = replaced.as_ref().map(|value| value.version);
         if !expect.admits(present) {
             return Ok(SetOutcome::Conflict(present));
         }
@@ -57,8 +58,13 @@ impl Store {
         let bytes = record::encode(KIND, &record)?;
         call.start_change()?;
         self.directory.add_mark(&names::version_mark(version))?;
-        self.directory.replace(&names::value_record(key), &bytes)?;
-        self.directory.make_durable()?;
+        let name = names::value_record(key);
+        if ttl.is_none() || replaced.is_some_and(|value| value.expires.is_none()) {
+            self.directory.replace_durably(&name, &bytes)?;
+            self.directory.make_durable()?;
+        } else {
+            self.directory.replace(&name, &bytes)?;
+        }
         self.directory.discard(old_marks);
         Ok(SetOutcome::Stored(version))
     }
@@ -83,16 +89,19 @@ impl Store {
         call: &Call,
     ) -> Result<DeleteOutcome, Error> {
         let _guarded = self.enter(call)?;
-        match self.live_version(key)? {
-            None => Ok(DeleteOutcome::Absent),
-            present @ Some(_) if expect.admits(present) => {
-                call.check()?;
-                call.start_change()?;
-                self.directory.remove(&names::value_record(key))?;
-                Ok(DeleteOutcome::Deleted)
-            }
-            Some(version) => Ok(DeleteOutcome::Conflict(version)),
+        let Some(present) = self.live_value(key)? else {
+            return Ok(DeleteOutcome::Absent);
+        };
+        if !expect.admits(Some(present.version)) {
+            return Ok(DeleteOutcome::Conflict(present.version));
         }
+        call.check()?;
+        call.start_change()?;
+        self.directory.remove(&names::value_record(key))?;
+        if present.expires.is_none() {
+            self.directory.make_durable()?;
+        }
+        Ok(DeleteOutcome::Deleted)
     }
 
     pub(crate) fn list_values(
@@ -132,8 +141,8 @@ impl Store {
         expired.map(String::as_str).collect()
     }
 
-    /// The version of the value that is there, under the guard.
-    fn live_version(&mut self, key: &str) -> Result<Option<u64>, Error> {
+    /// The value that is there, under the guard.
+    fn live_value(&mut self, key: &str) -> Result<Option<StoredValue>, Error> {
         let stored = self.load_value_repaired(&names::value_record(key))?;
         let Some((found, stored)) = stored else {
             return Ok(None);
@@ -144,7 +153,7 @@ impl Store {
             return Err(Error::fatal(hint, source));
         }
         let now = self.clock.now();
-        Ok(stored.is_live(now).then_some(stored.version))
+        Ok(Some(stored).filter(|stored| stored.is_live(now)))
     }
 
     fn load_value_repaired(&mut self, name: &str) -> Result<Option<(String, StoredValue)>, Error> {
