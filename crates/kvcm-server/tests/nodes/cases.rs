@@ -97,8 +97,12 @@ fn startup_config() -> Value {
 }
 
 async fn start(dir: &Path) -> ServerProcess {
+    start_with(dir, &startup_config()).await
+}
+
+async fn start_with(dir: &Path, startup_config: &Value) -> ServerProcess {
     let config = dir.join("startup.json");
-    std::fs::write(&config, startup_config().to_string()).unwrap();
+    std::fs::write(&config, startup_config.to_string()).unwrap();
     let spec = NodeSpec::new("cases", dir).unwrap();
     let spec = spec
         .set("kvcm.startup_config", config.to_str().unwrap())
@@ -189,6 +193,66 @@ async fn both_protocols_follow_the_table_and_agree() {
         faults.len(),
         faults.join("\n")
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_group_that_can_take_no_blocks_says_why() {
+    let lookup = || {
+        let body = i(json!({"query_type": 1, "block_keys": [1]}));
+        ok("getCacheLocation", body, json!({"locations": [hole()]}))
+    };
+    let no_lookup = |text| {
+        let body = i(json!({"query_type": 1, "block_keys": [1]}));
+        refused("getCacheLocation", body, INTERNAL, text)
+    };
+    let disabled = "all storages are unavailable for instance group `default` (nfs_01)*";
+    let full = "REACH_MAX_ENTITY_CAPACITY";
+    let groups = [
+        (
+            "/storage_config/is_available",
+            json!(false),
+            INTERNAL,
+            disabled,
+            no_lookup(disabled),
+        ),
+        (
+            "/instance_group/quota/capacity",
+            json!(0),
+            full,
+            "quota.capacity*`default`*set it above 0*",
+            lookup(),
+        ),
+        (
+            "/instance_group/quota/quota_config",
+            json!([{"storage_type": "file", "capacity": 1123}]),
+            full,
+            "*type file*`default`*0 of 1123 bytes used, 1124 more*",
+            lookup(),
+        ),
+    ];
+    for (place, value, code, text, lookup) in groups {
+        let mut config = startup_config();
+        config["storage_config"]["is_available"] = json!(true);
+        *config.pointer_mut(place).unwrap() = value;
+        let dir = tempfile::tempdir().unwrap();
+        let node = start_with(dir.path(), &config).await;
+        let cases = [
+            ok("registerInstance", registration(), json!({})),
+            refused("startWriteCache", i(json!({"block_keys": [1]})), code, text),
+            lookup,
+            // What needs no storage works.
+            ok(
+                "getCacheMeta",
+                i(json!({"block_keys": [1]})),
+                json!({"locations": [hole()]}),
+            ),
+            ok("removeCache", i(json!({"block_keys": [1]})), json!({})),
+        ];
+        let mut faults = Vec::new();
+        run(&mut Caller::Http(*node.ports()), &cases, &mut faults).await;
+        run(&mut Caller::grpc(node.ports()).await, &cases, &mut faults).await;
+        assert!(faults.is_empty(), "{}", faults.join("\n"));
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -8,9 +8,12 @@ use kvcm_proto::{
 };
 use serde_json::json;
 
-use crate::support::{
-    Nodes, call, channel, code, message, meta_client, registration, registration_message, start_on,
-    until,
+use crate::{
+    both::Caller,
+    support::{
+        Nodes, call, channel, code, message, meta_client, registration, registration_message,
+        start_on, until,
+    },
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -49,8 +52,9 @@ async fn a_follower_refuses_every_leader_only_call_with_a_hint_on_both_protocols
         info.get("leader_endpoint").is_some().then_some(())
     })
     .await;
-    for (rpc, body) in calls {
-        let answer = call(ports.http(), rpc, body).await;
+    let mut callers = [Caller::Http(ports), Caller::grpc(&ports).await];
+    for (at, (rpc, body)) in calls.iter().chain(&calls).enumerate() {
+        let answer = callers[at / calls.len()].call(rpc, body).await;
         assert_eq!(code(&answer), "SERVER_NOT_LEADER", "{rpc}: {answer}");
         let hint = &answer["header"]["leader_hint"];
         assert_eq!(hint["node_id"], name, "{rpc}: {answer}");
