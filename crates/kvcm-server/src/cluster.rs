@@ -102,11 +102,6 @@ impl Cluster {
         *self.id.write() = Some(id);
     }
 
-    /// Remembers the cluster's id when none is known yet: what a promotion found is newer.
-    pub(crate) fn learn_id(&self, id: ClusterId) {
-        self.id.write().get_or_insert(id);
-    }
-
     /// The election has begun: from now on it has to turn.
     pub(crate) fn campaigns(&self) {
         self.campaigns.store(true, Relaxed);

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use arc_swap::ArcSwapOption;
 use async_trait::async_trait;
 use coordination_core::{Backend, Error};
-use elector::{Elector, Leadership, LossReason, PromoteError, Promotion};
+use elector::{Elector, Leadership, LossReason, PromoteError, Promotion, Role};
 use kvcm_cache::CacheManager;
 use kvcm_clock::{Clock, Timer};
 use kvcm_fence::{Claim, ClaimRefused, ClusterId, Epoch, Fenced, Incarnation};
@@ -163,16 +163,16 @@ impl Reigns {
         cluster_id::stored_or_new(&*self.parts.backend, &*self.parts.clock, known).await
     }
 
-    /// Learns the cluster's id as soon as there is one, so that this node can say it and keep it
-    /// alive when the backend loses its data.
+    /// Keeps up with the cluster's id for ever, so that this node can say it and keep it alive when
+    /// the backend loses its data. A leader goes by what its promotion found.
     pub(crate) async fn learn_cluster_id(&self) {
-        while let Some(cluster) = self.cluster.get()
-            && cluster.id().is_none()
-        {
+        while let Some(cluster) = self.cluster.get() {
             match cluster_id::stored(&*self.parts.backend, &*self.parts.clock).await {
-                Ok(Some(id)) => cluster.learn_id(id),
-                Ok(None) => {}
-                Err(error) => tracing::debug!(%error, "cannot read the cluster's id yet"),
+                Ok(Some(id)) if cluster.elector().view().role == Role::Follower => {
+                    cluster.set_id(id);
+                }
+                Ok(_) => {}
+                Err(error) => tracing::debug!(%error, "cannot read the cluster's id"),
             }
             let next = self.parts.clock.now() + LEARN;
             self.parts.timer.sleep_until(next).await;

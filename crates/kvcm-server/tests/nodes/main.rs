@@ -6,5 +6,6 @@ mod cases;
 mod cluster;
 mod data;
 mod deploy;
+mod redis;
 mod single;
 mod support;

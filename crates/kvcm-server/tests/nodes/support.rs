@@ -117,19 +117,7 @@ impl Nodes {
 
     /// The node that says of itself that it leads, as soon as exactly one does.
     pub(crate) async fn leader(&self, among: &[usize]) -> usize {
-        let ports = self.cluster.ports();
-        until("exactly one leader", async || {
-            let mut leaders = Vec::new();
-            for index in among {
-                let health = call(ports[*index].admin_http(), "checkHealth", json!({})).await;
-                if health["is_leader"] == true {
-                    leaders.push(*index);
-                }
-            }
-            assert!(leaders.len() <= 1, "{leaders:?} all lead");
-            leaders.first().copied()
-        })
-        .await
+        leader_of(&self.cluster, among).await
     }
 
     /// The epoch that a node knows a leader of.
@@ -140,6 +128,30 @@ impl Nodes {
             .and_then(|epoch| epoch.parse().ok())
             .unwrap_or(0)
     }
+}
+
+/// The node that says of itself that it leads, as soon as exactly one does.
+pub(crate) async fn leader_of(cluster: &Cluster, among: &[usize]) -> usize {
+    let ports = cluster.ports();
+    let leads = async |index: usize| {
+        let health = call(ports[index].admin_http(), "checkHealth", json!({})).await;
+        health["is_leader"] == true
+    };
+    until("exactly one leader", async || {
+        let mut leaders = Vec::new();
+        for index in among {
+            if leads(*index).await {
+                leaders.push(*index);
+            }
+        }
+        // The first may have ceased to lead before the second was asked.
+        if let [first, second, ..] = leaders[..] {
+            assert!(!leads(first).await, "{first} and {second} both lead");
+            return None;
+        }
+        leaders.first().copied()
+    })
+    .await
 }
 
 /// Starts nodes on some coordination.
