@@ -9,11 +9,11 @@ use coordination_core::{
 };
 use kvcm_clock::{Clock, Moment};
 use kvcm_fence::Epoch;
-use kvcm_redis::{Config, Pool};
+use kvcm_redis::{Config, Locator, Pool};
 
 use crate::{error::error, keys::Keys, locks::Locks, subscriber::Subscriber, values::Values};
 
-/// Locks and values at a Redis server.
+/// Locks and values at a Redis server, at the primary that Sentinels watch, or in a Redis Cluster.
 ///
 /// Locks have a connection of their own, values share a pool, and one more connection listens for
 /// hints. All are opened by the first call that needs them, on the runtime of that call, and come
@@ -26,19 +26,21 @@ pub struct RedisBackend {
 }
 
 impl RedisBackend {
-    /// A backend at the server of `config`, whose deadlines are moments of `clock`. Does not wait
+    /// A backend at the servers of `config`, whose deadlines are moments of `clock`. Does not wait
     /// for the server.
     ///
     /// # Errors
     /// [`Error::Fatal`] when the address cannot be used at all.
     pub fn open(config: Config, clock: Arc<dyn Clock>) -> Result<Self, Error> {
         let keys = Keys::new(&config);
-        let pool = Pool::new(&config, clock.clone()).map_err(error)?;
+        let name = config.to_string();
+        let locator = Arc::new(Locator::new(config));
+        let pool = Pool::new(locator.clone(), clock.clone()).map_err(error)?;
         Ok(Self {
-            name: config.to_string(),
-            values: Values::new(pool, keys.clone()),
-            subscriber: Subscriber::new(config.clone(), keys.clone()),
-            locks: Locks::new(config, keys, clock),
+            name,
+            values: Values::new(locator.clone(), pool, keys.clone()),
+            subscriber: Subscriber::new(locator.clone(), keys.clone()),
+            locks: Locks::new(locator, keys, clock),
         })
     }
 }

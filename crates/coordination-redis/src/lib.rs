@@ -5,9 +5,18 @@
 //! about it (epoch, incarnation, info, how it ended) stands in a hash next to it, in the same hash
 //! slot, which outlives the lease.
 //!
-//! What cannot be had from Redis: a command that a stopped server has received is done when the
-//! server goes on, even after the deadline of the call. All such commands compare the epoch, so a
-//! late one can take a free lock for its owner or lengthen its lease, and nothing else.
+//! Nothing happens after the deadline of its call: each command carries it along as a time of the
+//! server's clock, and a script that begins later does nothing. So a command that was held up on
+//! its way, or that a stopped server had received, is lost when the server goes on. What remains:
+//! a server whose clock is set back lets commands in that are late by as much. Those about locks
+//! compare owner, incarnation and epoch anyway, so a late one can take a free lock for its owner or
+//! lengthen its lease, and nothing else.
+//!
+//! What cannot be had from Redis: replication is asynchronous, so a failover (by hand, by Sentinel,
+//! in a Cluster) may lose the last acquisition and renewals, and a primary that is cut off from its
+//! sentinels serves those who still reach it. With `wait_replicas` a lease counts only when so many
+//! replicas have it, which a primary that is cut off from them cannot give. Without, epochs and the
+//! fences of the stores keep the former leader from writing.
 
 mod backend;
 mod error;

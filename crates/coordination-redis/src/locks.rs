@@ -1,8 +1,9 @@
 //! The lock operations, over the lease's own connection.
 
 use std::{
+    collections::BTreeMap,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -13,14 +14,16 @@ use coordination_core::{
 };
 use kvcm_clock::{Clock, Moment};
 use kvcm_fence::Epoch;
-use kvcm_redis::{Answer, Config, Lease, Link, Repeat, Replicas, Script};
+use kvcm_redis::{Answer, Lease, Link, Locator, Repeat, Replicas, Route, Script};
 use tracing::warn;
 
 use crate::{error::error, keys::Keys, reply::Reply, scripts};
 
 #[derive(Debug)]
 pub(crate) struct Locks {
-    lease: Lease,
+    locator: Arc<Locator>,
+    /// One connection for all locks; in a cluster one for the locks of each slot.
+    leases: Mutex<BTreeMap<Route, Arc<Lease>>>,
     keys: Keys,
     clock: Arc<dyn Clock>,
     wait_replicas: u32,
@@ -39,10 +42,11 @@ struct Call<'a> {
 }
 
 impl Locks {
-    pub(crate) fn new(config: Config, keys: Keys, clock: Arc<dyn Clock>) -> Self {
+    pub(crate) fn new(locator: Arc<Locator>, keys: Keys, clock: Arc<dyn Clock>) -> Self {
         Self {
-            wait_replicas: config.wait_replicas,
-            lease: Lease::new(config, clock.clone()),
+            wait_replicas: locator.config().wait_replicas,
+            locator,
+            leases: Mutex::default(),
             keys,
             clock,
             is_warned: AtomicBool::new(false),
@@ -73,7 +77,7 @@ impl Locks {
         };
         let answer = self.run(call, deadline).await?;
         let outcome = Reply::new(answer.value).lock_outcome()?;
-        self.compare_with_lease(request.ttl);
+        self.compare_with_lease(request.key, request.ttl);
         if matches!(outcome, LockOutcome::Acquired(_)) {
             self.check_replicas(answer.acknowledged)?;
         }
@@ -154,18 +158,31 @@ impl Locks {
         let (pair, channel, call) = (&pair, &channel, &call);
         let run = |mut link: Link, maybe_done: u32| async move {
             let keys = [pair.key.as_str(), pair.sibling.as_str()];
-            let mut args = vec![node, incarnation, link.server.run_id.as_str(), channel];
+            let server = link.server.clone();
+            let mut args = vec![node, incarnation, server.run_id.as_str(), channel];
             args.extend_from_slice(call.args);
             args.push(if maybe_done > 0 { "1" } else { "0" });
+            let latest = link.server_millis_at(deadline).to_string();
+            args.push(&latest);
             let replicas = match call.is_durable {
                 true => self.replicas(deadline),
                 false => None,
             };
-            let connection = &mut link.connection;
-            call.script.run(connection, &keys, &args, replicas).await
+            call.script.run(&mut link, &keys, &args, replicas).await
         };
-        let answer = self.lease.run(Repeat::Safe, deadline, run).await;
+        let lease = self.lease(&pair.key);
+        let answer = lease.run(Repeat::Safe, deadline, run).await;
         answer.map_err(error)
+    }
+
+    fn lease(&self, key: &str) -> Arc<Lease> {
+        let route = self.locator.config().route(key);
+        let mut leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = || {
+            let (locator, clock) = (self.locator.clone(), self.clock.clone());
+            Arc::new(Lease::new(locator, route.clone(), clock))
+        };
+        leases.entry(route.clone()).or_insert_with(new).clone()
     }
 
     /// The server must answer before the deadline when replicas are missing: an answer of too few
@@ -193,8 +210,11 @@ impl Locks {
     }
 
     /// Warns once about a server that is too far away for the lease.
-    fn compare_with_lease(&self, ttl: Duration) {
-        let Some(server) = self.lease.server() else {
+    fn compare_with_lease(&self, key: &str, ttl: Duration) {
+        if self.is_warned.load(Ordering::Relaxed) {
+            return;
+        }
+        let Some(server) = self.lease(&self.keys.lock(key).key).server() else {
             return;
         };
         let round_trip = server.round_trip;

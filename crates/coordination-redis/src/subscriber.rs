@@ -9,7 +9,7 @@ use std::{
 use coordination_core::{Hint, HintStream};
 use futures_util::{StreamExt, stream};
 use kvcm_clock::{Backoff, BackoffPolicy};
-use kvcm_redis::Config;
+use kvcm_redis::Locator;
 use redis::{RedisError, aio::PubSubSink};
 use tokio::{
     runtime::Handle,
@@ -36,7 +36,7 @@ pub(crate) struct Subscriber {
 
 #[derive(Debug)]
 struct Shared {
-    config: Config,
+    locator: Arc<Locator>,
     keys: Keys,
     /// The locks that somebody watches or has watched.
     wanted: watch::Sender<BTreeSet<String>>,
@@ -58,10 +58,10 @@ enum Broken {
 }
 
 impl Subscriber {
-    pub(crate) fn new(config: Config, keys: Keys) -> Self {
+    pub(crate) fn new(locator: Arc<Locator>, keys: Keys) -> Self {
         let (hints, _) = broadcast::channel(BEHIND_MAX);
         let shared = Arc::new(Shared {
-            config,
+            locator,
             keys,
             wanted: watch::Sender::default(),
             hints: hints.downgrade(),
@@ -122,10 +122,10 @@ impl Shared {
                 last.clear();
             }
             if broken == last {
-                debug!(server = %self.config, error = broken, "not listening for hints");
+                debug!(server = %self.locator.config(), error = broken, "not listening for hints");
             } else {
                 warn!(
-                    server = %self.config,
+                    server = %self.locator.config(),
                     error = broken,
                     "not listening for hints, followers only poll"
                 );
@@ -137,11 +137,19 @@ impl Shared {
 
     /// Listens until the connection breaks, or until nobody can hear any more.
     async fn listen(&self, is_listening: &mut bool) -> Result<(), Broken> {
-        let limit = self.config.timeout;
-        let client = self.config.client()?;
-        let connected = timeout(limit, client.get_async_pubsub()).await;
-        let (mut sink, mut messages) = connected.map_err(|_| Broken::Silent)??.split();
+        let config = self.locator.config();
+        let limit = config.timeout;
         let mut wanted = self.wanted.subscribe();
+        // In a cluster every node hears all that is published; one with a lock hears it first.
+        let first = wanted.borrow().first().cloned().unwrap_or_default();
+        let route = config.route(&self.keys.lock(&first).key);
+        let connected = timeout(limit, async {
+            let address = self.locator.locate(&route).await?;
+            let client = config.client(&address)?;
+            Ok::<_, Broken>(client.get_async_pubsub().await?)
+        });
+        let connected = connected.await.map_err(|_| Broken::Silent)??;
+        let (mut sink, mut messages) = connected.split();
         let mut channels = BTreeMap::new();
         loop {
             let news: Vec<_> = wanted

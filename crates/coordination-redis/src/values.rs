@@ -2,14 +2,17 @@
 
 use std::{
     collections::BTreeMap,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
 use coordination_core::{DeleteOutcome, Error, Expect, SetOutcome, Value};
 use kvcm_clock::Moment;
-use kvcm_redis::{Failure, Pool, Repeat, Script};
-use redis::{RedisResult, aio::MultiplexedConnection};
+use kvcm_redis::{Failure, Link, Locator, Pool, Repeat, Script};
+use redis::RedisResult;
 
 use crate::{
     error::error,
@@ -26,14 +29,16 @@ const BATCH: usize = 256;
 
 #[derive(Debug)]
 pub(crate) struct Values {
+    locator: Arc<Locator>,
     pool: Pool,
     keys: Keys,
     is_warm: AtomicBool,
 }
 
 impl Values {
-    pub(crate) fn new(pool: Pool, keys: Keys) -> Self {
+    pub(crate) fn new(locator: Arc<Locator>, pool: Pool, keys: Keys) -> Self {
         Self {
+            locator,
             pool,
             keys,
             is_warm: AtomicBool::new(false),
@@ -78,38 +83,38 @@ impl Values {
     ) -> Result<Vec<(String, Value)>, Error> {
         self.warm_up();
         let pattern = &self.keys.value_pattern(prefix);
-        let list = |mut connection: MultiplexedConnection, _| async move {
-            let pairs = self.scan(&mut connection, pattern).await?;
+        let list = |mut link: Link, _| async move {
+            let pairs = self.scan(&mut link, pattern).await?;
             let names: Vec<_> = pairs.keys().cloned().collect();
             let keys: Vec<_> = pairs
                 .values()
                 .map(|pair| vec![pair.key.as_str(), pair.sibling.as_str()])
                 .collect();
+            let latest = link.server_millis_at(deadline).to_string();
+            let args = [latest.as_str()];
             let mut replies = Vec::with_capacity(keys.len());
             for batch in keys.chunks(BATCH) {
-                let read = scripts::GET_VALUE.run_each(&mut connection, batch, &[]);
+                let read = scripts::GET_VALUE.run_each(&mut link, batch, &args);
                 let read: Vec<Vec<String>> = read.await?;
                 replies.extend(read);
             }
             Ok(names.into_iter().zip(replies))
         };
-        let listed = self.pool.run(Repeat::Safe, deadline, list).await;
-        let mut values = Vec::new();
-        for (name, reply) in listed.map_err(error)? {
-            // One that has vanished since the scan is left out.
-            if let Some(value) = Reply::new(reply).value()? {
-                values.push((name, value));
+        let mut values = BTreeMap::new();
+        for route in self.pool.primaries(deadline).await.map_err(error)? {
+            let listed = self.pool.run(&route, Repeat::Safe, deadline, list).await;
+            for (name, reply) in listed.map_err(error)? {
+                // One that has vanished since the scan is left out.
+                if let Some(value) = Reply::new(reply).value()? {
+                    values.insert(name, value);
+                }
             }
         }
-        Ok(values)
+        Ok(values.into_iter().collect())
     }
 
     /// The values that match, each once (a scan may repeat them), in the order of their names.
-    async fn scan(
-        &self,
-        connection: &mut MultiplexedConnection,
-        pattern: &str,
-    ) -> RedisResult<BTreeMap<String, Pair>> {
+    async fn scan(&self, link: &mut Link, pattern: &str) -> RedisResult<BTreeMap<String, Pair>> {
         let mut found = BTreeMap::new();
         let mut cursor = 0u64;
         loop {
@@ -117,7 +122,7 @@ impl Values {
             scan.arg(cursor).arg("MATCH").arg(pattern);
             scan.arg("COUNT").arg(SCAN_COUNT);
             // A key that is not UTF-8 is not one of ours.
-            let (next, keys): (u64, Vec<Vec<u8>>) = scan.query_async(connection).await?;
+            let (next, keys): (u64, Vec<Vec<u8>>) = scan.query_async(&mut link.connection).await?;
             let names = keys
                 .iter()
                 .filter_map(|key| self.keys.value_name(std::str::from_utf8(key).ok()?));
@@ -142,11 +147,15 @@ impl Values {
     ) -> Result<Reply, Error> {
         self.warm_up();
         let pair = &self.keys.value(key);
-        let run = |mut connection: MultiplexedConnection, _| async move {
+        let run = |mut link: Link, _| async move {
             let keys = [pair.key.as_str(), pair.sibling.as_str()];
-            script.run(&mut connection, &keys, args, None).await
+            let latest = link.server_millis_at(deadline).to_string();
+            let mut args = args.to_vec();
+            args.push(&latest);
+            script.run(&mut link, &keys, &args, None).await
         };
-        let answer: Result<_, Failure> = self.pool.run(repeat, deadline, run).await;
+        let route = self.locator.config().route(&pair.key);
+        let answer: Result<_, Failure> = self.pool.run(&route, repeat, deadline, run).await;
         Ok(Reply::new(answer.map_err(error)?.value))
     }
 

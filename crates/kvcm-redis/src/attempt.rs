@@ -5,7 +5,14 @@ use std::sync::Arc;
 use kvcm_clock::{Clock, Moment, Timer, TokioTimer};
 use redis::RedisResult;
 
-use crate::{Class, Failure, Outcome, class::Connection};
+use crate::{
+    Class, Failure, Link, Outcome,
+    class::{Connection, redirection},
+    link::Place,
+};
+
+/// How often one call follows a slot from node to node.
+const REDIRECTIONS_MAX: u32 = 5;
 
 /// Whether a call may be repeated when its connection broke before the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,12 +27,13 @@ pub enum Repeat {
 /// has an answer to come, and the server behind it may be stopped.
 pub(crate) trait Lent {
     /// What a call is made with.
-    type Handle;
-
-    fn handle(&self) -> Self::Handle;
+    fn link(&self) -> &Link;
 
     /// Gives it back for others.
     fn keep(self);
+
+    /// The next call is for this place.
+    fn redirect(self, place: Place);
 }
 
 /// Where connections come from.
@@ -56,7 +64,7 @@ pub(crate) async fn attempt<L: Lender, T, F>(
     limits: &Limits,
     repeat: Repeat,
     deadline: Moment,
-    mut call: impl FnMut(<L::Lent as Lent>::Handle, u32) -> F,
+    mut call: impl FnMut(Link, u32) -> F,
 ) -> Result<T, Failure>
 where
     F: Future<Output = RedisResult<T>>,
@@ -65,6 +73,7 @@ where
         return Err(Failure::not_done("the deadline has passed"));
     }
     let mut retries_left = limits.retry_count;
+    let mut redirections_left = REDIRECTIONS_MAX;
     let mut maybe_done = 0;
     loop {
         let (failure, again) = match lender.lend(deadline).await {
@@ -72,11 +81,17 @@ where
                 let again = matches!(failure.class, Class::Retryable { .. });
                 (failure, again)
             }
-            Ok(lent) => match once(&lent, limits, deadline, maybe_done, &mut call).await {
+            Ok(lent) => match once(lent.link(), limits, deadline, maybe_done, &mut call).await {
                 Once::Answered(value) => {
                     lent.keep();
                     return Ok(value);
                 }
+                Once::Moved(_, place) if redirections_left > 0 => {
+                    redirections_left -= 1;
+                    lent.redirect(place);
+                    continue;
+                }
+                Once::Moved(failure, _) => (failure, false),
                 Once::Failed(failure, connection) => {
                     if connection == Connection::Keep {
                         lent.keep();
@@ -106,15 +121,16 @@ where
 
 enum Once<T> {
     Answered(T),
+    Moved(Failure, Place),
     Failed(Failure, Connection),
 }
 
-async fn once<L: Lent, T, F>(
-    lent: &L,
+async fn once<T, F>(
+    link: &Link,
     limits: &Limits,
     deadline: Moment,
     maybe_done: u32,
-    call: &mut impl FnMut(L::Handle, u32) -> F,
+    call: &mut impl FnMut(Link, u32) -> F,
 ) -> Once<T>
 where
     F: Future<Output = RedisResult<T>>,
@@ -122,9 +138,16 @@ where
     let timer = limits.timer();
     tokio::select! {
         biased;
-        result = call(lent.handle(), maybe_done) => match result {
+        result = call(link.clone(), maybe_done) => match result {
             Ok(value) => Once::Answered(value),
-            Err(error) => Once::Failed(Failure::from(error.clone()), Connection::after(&error)),
+            Err(error) => {
+                let connection = Connection::after(&error);
+                let failure = Failure::from(error.clone());
+                match redirection(&error, link.address()) {
+                    Some(place) if connection == Connection::Moved => Once::Moved(failure, place),
+                    _ => Once::Failed(failure, connection),
+                }
+            }
         },
         () = timer.sleep_until(deadline) => {
             let failure = Failure::unknown("no answer by the deadline");

@@ -1,6 +1,8 @@
 //! What follows from an error of the driver.
 
-use redis::{ErrorKind, RedisError};
+use redis::{ErrorKind, RedisError, ServerError};
+
+use crate::{Address, link::Place};
 
 /// What a caller can do about an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,14 +38,16 @@ pub(crate) enum Connection {
     Drop,
     /// The same, and the server may never have seen this call: repeat it if that is safe.
     Lost,
+    /// The server has said that another one serves this slot: ask that one.
+    Moved,
 }
 
-const CREDENTIALS: &str = "correct the credentials in the URI (redis://user:password@host), or \
-                           the server's users and passwords";
+pub(crate) const CREDENTIALS: &str = "correct the credentials in the URI \
+                                      (redis://user:password@host), or the server's users and \
+                                      passwords";
 const PERMISSION: &str = "allow the ACL user the keys and channels `kvcm_*` and the commands that \
                           the error names";
-const CLUSTER: &str = "the server is part of a Redis Cluster, which is not built in yet: name a \
-                       standalone server";
+const CLUSTER: &str = "report this: the keys of one call must be in one hash slot";
 const CONFIGURATION: &str = "correct the URI of the Redis server, or the server's configuration";
 const CERTIFICATE: &str = "name the server as its certificate does, and the authority's file with \
                            tls_ca_file=";
@@ -75,7 +79,7 @@ impl Connection {
 
 /// The one table of all errors.
 fn table(error: &RedisError) -> (Class, Connection) {
-    use Connection::{Drop, Keep, Lost};
+    use Connection::{Drop, Keep, Lost, Moved};
     if let Some(code) = code(error) {
         return match code.as_str() {
             // The server is what we want, but not now.
@@ -83,10 +87,15 @@ fn table(error: &RedisError) -> (Class, Connection) {
             // `Script` answers it with EVAL; seen here only when scripts are flushed all the time.
             "NOSCRIPT" => (NOT_DONE, Keep),
             // The role may have changed, or the address may lead to another server by now.
-            "READONLY" | "MASTERDOWN" | "CLUSTERDOWN" | "UNBLOCKED" => (NOT_DONE, Drop),
+            "READONLY" | "MASTERDOWN" | "UNBLOCKED" => (NOT_DONE, Lost),
+            "CLUSTERDOWN" => (NOT_DONE, Drop),
+            // Our scripts': the call came after its deadline by the server's clock. When somebody
+            // still hears it, that clock was set forward: a new connection looks at it anew.
+            "KVCMLATE" => (NOT_DONE, Lost),
             "NOAUTH" | "WRONGPASS" => (Class::Fatal { hint: CREDENTIALS }, Drop),
             "NOPERM" => (Class::Fatal { hint: PERMISSION }, Drop),
-            "MOVED" | "ASK" | "CROSSSLOT" => (Class::Fatal { hint: CLUSTER }, Drop),
+            "MOVED" | "ASK" => (NOT_DONE, Moved),
+            "CROSSSLOT" => (Class::Fatal { hint: CLUSTER }, Drop),
             // Somebody's key of another type in our place.
             "WRONGTYPE" => (NOT_DONE, Keep),
             "ERR" => (general(error), Drop),
@@ -140,9 +149,25 @@ fn code(error: &RedisError) -> Option<String> {
     if let Some(code) = error.code() {
         return Some(code.to_owned());
     }
+    first(error).map(|first| first.code().to_owned())
+}
+
+fn first(error: &RedisError) -> Option<ServerError> {
     let errors = error.clone().into_server_errors()?;
-    let (_, first) = errors.first()?;
-    Some(first.code().to_owned())
+    errors.first().map(|(_, first)| first.clone())
+}
+
+/// Where the server at `asked` sends us: `MOVED slot host:port` or `ASK slot host:port`.
+pub(crate) fn redirection(error: &RedisError, asked: &Address) -> Option<Place> {
+    let details = match error.detail() {
+        Some(details) => details.to_owned(),
+        None => first(error)?.details()?.to_owned(),
+    };
+    let address = details.split_ascii_whitespace().nth(1)?;
+    Some(Place {
+        address: Address::printed(address, asked)?,
+        is_asking: code(error)? == "ASK",
+    })
 }
 
 /// Whether a script has to be sent again with its text.
@@ -182,7 +207,7 @@ mod tests {
 
     #[test]
     fn each_code_of_the_server_has_its_class() {
-        use Connection::{Drop, Keep};
+        use Connection::{Drop, Keep, Lost, Moved};
         for (code, class, connection) in [
             ("LOADING", NOT_DONE, Keep),
             ("BUSY", NOT_DONE, Keep),
@@ -193,14 +218,15 @@ mod tests {
             ("NOSCRIPT", NOT_DONE, Keep),
             ("WRONGTYPE", NOT_DONE, Keep),
             ("KVCMDAMAGED", NOT_DONE, Keep),
-            ("READONLY", NOT_DONE, Drop),
-            ("MASTERDOWN", NOT_DONE, Drop),
+            ("KVCMLATE", NOT_DONE, Lost),
+            ("READONLY", NOT_DONE, Lost),
+            ("MASTERDOWN", NOT_DONE, Lost),
             ("CLUSTERDOWN", NOT_DONE, Drop),
             ("NOAUTH", Class::Fatal { hint: CREDENTIALS }, Drop),
             ("WRONGPASS", Class::Fatal { hint: CREDENTIALS }, Drop),
             ("NOPERM", Class::Fatal { hint: PERMISSION }, Drop),
-            ("MOVED", Class::Fatal { hint: CLUSTER }, Drop),
-            ("ASK", Class::Fatal { hint: CLUSTER }, Drop),
+            ("MOVED", NOT_DONE, Moved),
+            ("ASK", NOT_DONE, Moved),
             ("CROSSSLOT", Class::Fatal { hint: CLUSTER }, Drop),
         ] {
             assert_eq!(table(&said(code, "detail")), (class, connection), "{code}");
@@ -240,6 +266,22 @@ mod tests {
         let hint = CONFIGURATION;
         assert_eq!(of(ErrorKind::InvalidClientConfig), Class::Fatal { hint });
         assert_eq!(of(ErrorKind::UnexpectedReturnType), UNKNOWN);
+    }
+
+    #[test]
+    fn a_redirection_names_its_server() {
+        let asked = Address {
+            host: "asked".to_owned(),
+            port: 1,
+        };
+        let to = |code, detail| redirection(&said(code, detail), &asked);
+        let moved = to("MOVED", "12182 10.0.0.1:7").unwrap();
+        assert_eq!(moved.address.to_string(), "10.0.0.1:7");
+        assert!(!moved.is_asking);
+        let ask = to("ASK", "12182 :7").unwrap();
+        assert_eq!(ask.address.to_string(), "asked:7");
+        assert!(ask.is_asking);
+        assert!(to("MOVED", "nonsense").is_none());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use redis::RedisError;
 use thiserror::Error;
 
-use crate::{Class, Outcome};
+use crate::{Class, Outcome, class::CREDENTIALS};
 
 /// A call that gave no answer, with what follows from it. Its text holds no credentials.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -32,6 +32,11 @@ impl Failure {
     pub fn unknown(reason: impl Into<String>) -> Self {
         let outcome = Outcome::Unknown;
         Self::new(Class::Retryable { outcome }, reason)
+    }
+
+    /// Whether the server refused the login.
+    pub(crate) fn is_about_credentials(&self) -> bool {
+        self.class == Class::Fatal { hint: CREDENTIALS }
     }
 
     /// The same failure of something that came before the call itself: nothing has happened.

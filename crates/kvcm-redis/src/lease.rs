@@ -9,15 +9,16 @@ use std::{
     time::Duration,
 };
 
-use kvcm_clock::{Backoff, BackoffPolicy, Clock, Moment, Timer, TokioTimer};
-use redis::{RedisResult, aio::MultiplexedConnection};
+use kvcm_clock::{Backoff, BackoffPolicy, Clock, Moment, Timer};
+use redis::RedisResult;
 use tokio::{sync::watch, task::JoinHandle};
 use tracing::{info, warn};
 
 use crate::{
-    Config, Failure, Repeat, Server,
+    Config, Failure, Link, Locator, Repeat, Route, Server,
     attempt::{Lender, Lent, Limits, attempt},
-    connect,
+    connect::connect,
+    link::Place,
 };
 
 /// No attempt to connect is given up earlier.
@@ -27,25 +28,17 @@ const ATTEMPT_MIN: Duration = Duration::from_millis(100);
 /// of clients can cost a lease.
 ///
 /// A task connects, again after every loss, at most 100 ms between tries: it is started by the
-/// first call, on that call's runtime, and ends when this is dropped.
+/// first call, on that call's runtime, and ends when this is dropped. Each time it asks anew where
+/// the primary is, or the node that serves the slot.
 pub struct Lease {
     shared: Arc<Shared>,
     connector: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// An open connection.
-#[derive(Clone, Debug)]
-pub struct Link {
-    /// To call with.
-    pub connection: MultiplexedConnection,
-    /// What is behind it.
-    pub server: Arc<Server>,
-    generation: u64,
-}
-
 #[derive(Debug)]
 struct Shared {
-    config: Config,
+    locator: Arc<Locator>,
+    route: Route,
     limits: Limits,
     slot: watch::Sender<Slot>,
     /// How long the last caller was ready to wait, in nanoseconds.
@@ -55,6 +48,10 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Slot {
     link: Option<Link>,
+    /// Of the link.
+    generation: u64,
+    /// Where a server has sent us; none to ask.
+    place: Option<Place>,
     /// Tries to connect that failed, ever.
     failures: u64,
     /// Why the last one failed; none since a try succeeded.
@@ -63,11 +60,12 @@ struct Slot {
 
 impl Lease {
     /// A holder without a connection yet.
-    pub fn new(config: Config, clock: Arc<dyn Clock>) -> Self {
-        let retry_count = config.retry_count;
+    pub fn new(locator: Arc<Locator>, route: Route, clock: Arc<dyn Clock>) -> Self {
+        let retry_count = locator.config().retry_count;
         Self {
             shared: Arc::new(Shared {
-                config,
+                locator,
+                route,
                 limits: Limits { clock, retry_count },
                 slot: watch::Sender::default(),
                 patience: AtomicU64::new(0),
@@ -115,22 +113,25 @@ impl Lease {
 }
 
 impl Shared {
+    fn config(&self) -> &Config {
+        self.locator.config()
+    }
+
     async fn connect_always(self: Arc<Self>) {
         let mut random = fastrand::Rng::new();
         let mut slot = self.slot.subscribe();
-        let mut generation = 0;
         // Ends only with the sender, which we hold.
         while slot.wait_for(|slot| slot.link.is_none()).await.is_ok() {
             let mut backoff = Backoff::new(BackoffPolicy::LEASE);
             loop {
-                generation += 1;
-                match self.connect_once(generation).await {
+                match self.connect_once().await {
                     Ok(link) => {
                         let Server {
                             version, run_id, ..
                         } = &*link.server;
-                        info!(server = %self.config, version, run_id, "connected to redis");
+                        info!(server = %link.address(), version, run_id, "connected to redis");
                         self.slot.send_modify(|slot| {
+                            slot.generation += 1;
                             slot.link = Some(link);
                             slot.last = None;
                         });
@@ -143,22 +144,29 @@ impl Shared {
         }
     }
 
-    async fn connect_once(&self, generation: u64) -> Result<Link, Failure> {
+    async fn connect_once(&self) -> Result<Link, Failure> {
         // A try that hangs (a lost SYN, a stopped server) must not outlast the trouble by much:
         // the patience of a caller is a quarter of its lease at most.
         let patience = Duration::from_nanos(self.patience.load(Ordering::Relaxed));
-        let limit = (patience * 4).max(ATTEMPT_MIN).min(self.config.timeout);
-        let clock = self.limits.clock.clone();
-        let timer = TokioTimer::new(clock.clone());
+        let limit = (patience * 4).max(ATTEMPT_MIN).min(self.config().timeout);
+        let timer = self.limits.timer();
+        let connect = async {
+            let mut place = None;
+            self.slot.send_if_modified(|slot| {
+                place = slot.place.take();
+                false
+            });
+            let place = match place {
+                Some(place) => place,
+                None => self.locator.locate(&self.route).await?.into(),
+            };
+            connect(self.config(), place, self.limits.clock.clone()).await
+        };
         tokio::select! {
             biased;
-            connected = connect(&self.config, &clock) => {
-                let (connection, server) = connected?;
-                let server = Arc::new(server);
-                Ok(Link { connection, server, generation })
-            }
-            () = timer.sleep_until(clock.now() + limit) => {
-                Err(Failure::not_done(format!("{} does not answer", self.config)))
+            connected = connect => connected,
+            () = timer.sleep_until(self.limits.clock.now() + limit) => {
+                Err(Failure::not_done(format!("{} does not answer", self.config())))
             }
         }
     }
@@ -167,18 +175,22 @@ impl Shared {
     fn note(&self, failure: Failure) {
         self.slot.send_modify(|slot| {
             if slot.last.as_ref() != Some(&failure) {
-                warn!(server = %self.config, error = %failure, "cannot connect to redis");
+                warn!(server = %self.config(), error = %failure, "cannot connect to redis");
             }
             slot.failures += 1;
             slot.last = Some(failure);
         });
     }
 
-    /// Closes the connection of this generation.
-    fn disconnect(&self, generation: u64) {
+    /// Closes the connection of this generation; the next one leads to `place`.
+    fn disconnect(&self, generation: u64, place: Option<Place>) {
         self.slot.send_if_modified(|slot| {
-            let is_it = |link: &mut Link| link.generation == generation;
-            slot.link.take_if(is_it).is_some()
+            let is_it = slot.link.is_some() && slot.generation == generation;
+            if is_it {
+                slot.link = None;
+                slot.place = place;
+            }
+            is_it
         });
     }
 }
@@ -206,6 +218,7 @@ impl Lender for Lease {
         match (&slot.link, &slot.last) {
             (Some(link), _) => Ok(LentLink {
                 link: link.clone(),
+                generation: slot.generation,
                 shared: Some(shared.clone()),
             }),
             (None, Some(last)) if slot.failures > before => Err(last.clone()),
@@ -213,7 +226,7 @@ impl Lender for Lease {
                 let why = last
                     .as_ref()
                     .map_or("it does not answer", |last| &last.reason);
-                let server = &shared.config;
+                let server = shared.config();
                 Err(Failure::not_done(format!(
                     "{server} is not connected by the deadline: {why}"
                 )))
@@ -224,25 +237,30 @@ impl Lender for Lease {
 
 pub(crate) struct LentLink {
     link: Link,
+    generation: u64,
     shared: Option<Arc<Shared>>,
 }
 
 impl Lent for LentLink {
-    type Handle = Link;
-
-    fn handle(&self) -> Link {
-        self.link.clone()
+    fn link(&self) -> &Link {
+        &self.link
     }
 
     fn keep(mut self) {
         self.shared = None;
+    }
+
+    fn redirect(mut self, place: Place) {
+        if let Some(shared) = self.shared.take() {
+            shared.disconnect(self.generation, Some(place));
+        }
     }
 }
 
 impl Drop for LentLink {
     fn drop(&mut self) {
         if let Some(shared) = self.shared.take() {
-            shared.disconnect(self.link.generation);
+            shared.disconnect(self.generation, None);
         }
     }
 }
@@ -263,6 +281,6 @@ impl Drop for Lease {
 
 impl fmt::Debug for Lease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Lease({:?})", self.shared.config)
+        write!(f, "Lease({:?})", self.shared.config())
     }
 }

@@ -1,23 +1,40 @@
 //! Connections for everything that is not the lease.
 
-use std::{fmt, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+};
 
-use deadpool_redis::{Manager, PoolError};
 use kvcm_clock::{Clock, Moment, Timer};
-use redis::{AsyncConnectionConfig, IntoConnectionInfo, RedisResult, aio::MultiplexedConnection};
+use redis::RedisResult;
 use tracing::debug;
 
 use crate::{
-    Config, Failure, Repeat,
+    Address, Failure, Link, Locator, Repeat, Route,
     attempt::{Lender, Lent, Limits, attempt},
+    config::Deployment,
+    link::Place,
+    opener::{self, Opened, Opener},
 };
 
-/// A pool of connections, opened when they are needed.
+/// A pool of connections to each server, opened when they are needed.
 #[derive(Clone)]
 pub struct Pool {
-    pool: deadpool_redis::Pool,
-    size_min: usize,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    locator: Arc<Locator>,
     limits: Limits,
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    /// Where calls have gone last.
+    places: BTreeMap<Route, Place>,
+    pools: BTreeMap<Address, opener::Pool>,
 }
 
 impl Pool {
@@ -25,39 +42,39 @@ impl Pool {
     ///
     /// # Errors
     /// [`Class::Fatal`](crate::Class::Fatal) when the driver refuses the address.
-    pub fn new(config: &Config, clock: Arc<dyn Clock>) -> Result<Self, Failure> {
-        let limits = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(config.timeout))
-            // Each call has its own.
-            .set_response_timeout(None);
-        let client = config.client()?;
-        let refused = |error: &dyn fmt::Display| Failure::not_done(format!("{config}: {error}"));
-        let info = client
-            .get_connection_info()
-            .clone()
-            .into_connection_info()?;
-        let manager = Manager::new_with_config(info, limits)?;
-        let pool = deadpool_redis::Pool::builder(manager)
-            .max_size(config.pool_size_max)
-            .runtime(deadpool_redis::Runtime::Tokio1)
-            .build()
-            .map_err(|error| refused(&error))?;
+    pub fn new(locator: Arc<Locator>, clock: Arc<dyn Clock>) -> Result<Self, Failure> {
+        let config = locator.config();
+        config.check_addresses()?;
+        let retry_count = config.retry_count;
+        let shared = Shared {
+            locator,
+            limits: Limits { clock, retry_count },
+            known: Mutex::default(),
+        };
         Ok(Self {
-            pool,
-            size_min: config.pool_size_min,
-            limits: Limits {
-                clock,
-                retry_count: config.retry_count,
-            },
+            shared: Arc::new(shared),
         })
     }
 
-    /// Opens `client_min_pool_size` connections, so that the first calls do not wait for them.
-    /// Stops at the first failure: the calls will tell.
+    /// Opens `client_min_pool_size` connections, so that the first calls do not wait for them; to
+    /// none in a cluster, where it is not known which will be needed. Stops at the first failure:
+    /// the calls will tell.
     pub async fn warm_up(&self) {
-        let mut opened = Vec::with_capacity(self.size_min);
-        while opened.len() < self.size_min {
-            match self.pool.get().await {
+        let config = self.shared.locator.config();
+        if config.deployment == Deployment::Cluster {
+            return;
+        }
+        let mut opened = Vec::with_capacity(config.pool_size_min);
+        while opened.len() < config.pool_size_min {
+            let pool = match self.shared.place(&Route::Primary).await {
+                Ok(place) => self.shared.pool(&place.address),
+                Err(failure) => Err(failure),
+            };
+            let connection = match pool {
+                Ok(pool) => pool.get().await.map_err(opener::failure),
+                Err(failure) => Err(failure),
+            };
+            match connection {
                 Ok(connection) => opened.push(connection),
                 Err(error) => {
                     debug!(%error, opened = opened.len(), "the pool is not warm");
@@ -75,66 +92,178 @@ impl Pool {
     /// Why there is no answer.
     pub async fn run<T, F>(
         &self,
+        route: &Route,
         repeat: Repeat,
         deadline: Moment,
-        call: impl FnMut(MultiplexedConnection, u32) -> F,
+        call: impl FnMut(Link, u32) -> F,
     ) -> Result<T, Failure>
     where
         F: Future<Output = RedisResult<T>>,
     {
-        attempt(self, &self.limits, repeat, deadline, call).await
+        let lender = Routed {
+            shared: &self.shared,
+            route,
+        };
+        attempt(&lender, &self.shared.limits, repeat, deadline, call).await
+    }
+
+    /// The servers that together have all keys.
+    ///
+    /// # Errors
+    /// Nobody who knows has answered by the deadline.
+    pub async fn primaries(&self, deadline: Moment) -> Result<Vec<Route>, Failure> {
+        let shared = &self.shared;
+        if shared.locator.config().deployment != Deployment::Cluster {
+            return Ok(vec![Route::Primary]);
+        }
+        let timer = shared.limits.timer();
+        tokio::select! {
+            biased;
+            primaries = shared.locator.primaries() => {
+                Ok(primaries?.into_iter().map(Route::Node).collect())
+            }
+            () = timer.sleep_until(deadline) => {
+                Err(Failure::not_done("no node of the cluster has answered by the deadline"))
+            }
+        }
+    }
+}
+
+impl Shared {
+    fn known(&self) -> std::sync::MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where calls on `route` go.
+    async fn place(&self, route: &Route) -> Result<Place, Failure> {
+        if let Some(place) = self.known().places.get(route) {
+            return Ok(place.clone());
+        }
+        let place = Place::from(self.locator.locate(route).await?);
+        self.remember(route, place.clone());
+        Ok(place)
+    }
+
+    fn remember(&self, route: &Route, place: Place) {
+        let mut known = self.known();
+        // Nodes are named by the call itself, and there is no end to their names.
+        if !matches!(route, Route::Node(_)) {
+            known.places.insert(route.clone(), place);
+        }
+    }
+
+    /// A call has failed: who serves it may have changed.
+    fn forget(&self, route: &Route) {
+        if self.locator.config().deployment == Deployment::Standalone {
+            return;
+        }
+        let mut known = self.known();
+        known.places.remove(route);
+        let Known { places, pools } = &mut *known;
+        pools.retain(|address, _| places.values().any(|place| place.address == *address));
+    }
+
+    fn pool(&self, address: &Address) -> Result<opener::Pool, Failure> {
+        let mut known = self.known();
+        if let Some(pool) = known.pools.get(address) {
+            return Ok(pool.clone());
+        }
+        let opener = Opener {
+            locator: self.locator.clone(),
+            address: address.clone(),
+            clock: self.limits.clock.clone(),
+        };
+        let pool = opener.into_pool()?;
+        known.pools.insert(address.clone(), pool.clone());
+        Ok(pool)
     }
 }
 
 // === impl Lender ===
 
-impl Lender for Pool {
+/// Lends connections for calls on one route.
+struct Routed<'a> {
+    shared: &'a Arc<Shared>,
+    route: &'a Route,
+}
+
+impl Lender for Routed<'_> {
     type Lent = Pooled;
 
     async fn lend(&self, deadline: Moment) -> Result<Pooled, Failure> {
-        let timer = self.limits.timer();
+        let timer = self.shared.limits.timer();
+        let lend = async {
+            let place = self.shared.place(self.route).await?;
+            let pool = self.shared.pool(&place.address)?;
+            match pool.get().await {
+                Ok(mut opened) => {
+                    opened.place = place;
+                    Ok(opened)
+                }
+                Err(error) => Err(opener::failure(error)),
+            }
+        };
         let lent = tokio::select! {
             biased;
-            lent = self.pool.get() => lent,
+            lent = lend => lent,
             () = timer.sleep_until(deadline) => {
-                return Err(Failure::not_done("no connection of the pool by the deadline"));
+                Err(Failure::not_done("no connection of the pool by the deadline"))
             }
         };
         match lent {
-            Ok(connection) => Ok(Pooled(Some(connection))),
-            Err(PoolError::Backend(error)) => Err(Failure::from(error).before_call()),
-            Err(error) => Err(Failure::not_done(error.to_string())),
+            Ok(opened) => Ok(Pooled {
+                link: Link::clone(&opened),
+                opened: Some(opened),
+                shared: self.shared.clone(),
+                route: self.route.clone(),
+            }),
+            Err(failure) => {
+                self.shared.forget(self.route);
+                Err(failure)
+            }
         }
     }
 }
 
-pub(crate) struct Pooled(Option<deadpool_redis::Connection>);
+struct Pooled {
+    link: Link,
+    opened: Option<Opened>,
+    shared: Arc<Shared>,
+    route: Route,
+}
 
 impl Lent for Pooled {
-    type Handle = MultiplexedConnection;
-
-    fn handle(&self) -> MultiplexedConnection {
-        match &self.0 {
-            Some(connection) => MultiplexedConnection::clone(connection),
-            None => unreachable!("taken only by keep and drop, which end its life"),
-        }
+    fn link(&self) -> &Link {
+        &self.link
     }
 
     fn keep(mut self) {
-        drop(self.0.take());
+        drop(self.opened.take());
+    }
+
+    fn redirect(mut self, place: Place) {
+        // The connection is as good as before, for other slots.
+        drop(self.opened.take());
+        self.shared.remember(&self.route, place);
     }
 }
 
 impl Drop for Pooled {
     fn drop(&mut self) {
-        if let Some(connection) = self.0.take() {
-            drop(deadpool_redis::Connection::take(connection));
+        if let Some(opened) = self.opened.take() {
+            drop(Opened::take(opened));
+            self.shared.forget(&self.route);
         }
     }
 }
 
 impl fmt::Debug for Pool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Pool({:?})", self.pool.status())
+        let known = self.shared.known();
+        let mut map = f.debug_map();
+        for (address, pool) in &known.pools {
+            map.entry(&format_args!("{address}"), &pool.status());
+        }
+        map.finish()
     }
 }

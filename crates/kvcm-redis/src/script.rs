@@ -1,8 +1,8 @@
 //! Scripts that run inside the server.
 
-use redis::{Cmd, FromRedisValue, Pipeline, RedisResult, aio::ConnectionLike};
+use redis::{Cmd, FromRedisValue, Pipeline, RedisResult};
 
-use crate::class::is_missing_script;
+use crate::{Link, class::is_missing_script};
 
 /// A Lua script: sent by its digest, and with its text when the server does not know it.
 #[derive(Debug)]
@@ -38,22 +38,22 @@ impl Script {
     }
 
     /// Runs it in one round trip (two when the server does not know it yet), `WAIT` for
-    /// `replicas` included.
+    /// `replicas` included. The clock of the server is read along with it.
     ///
     /// # Errors
     /// What the server or the driver says, as it is.
     pub async fn run<T: FromRedisValue>(
         &self,
-        connection: &mut impl ConnectionLike,
+        link: &mut Link,
         keys: &[&str],
         args: &[&str],
         replicas: Option<Replicas>,
     ) -> RedisResult<Answer<T>> {
         let by_digest = command("EVALSHA", &self.digest, keys, args);
-        match send(connection, by_digest, replicas).await {
+        match send(link, by_digest, replicas).await {
             Err(error) if is_missing_script(&error) => {
                 let by_text = command("EVAL", &self.text, keys, args);
-                send(connection, by_text, replicas).await
+                send(link, by_text, replicas).await
             }
             other => other,
         }
@@ -65,7 +65,7 @@ impl Script {
     /// What the server or the driver says; of several errors the first.
     pub async fn run_each<T: FromRedisValue>(
         &self,
-        connection: &mut impl ConnectionLike,
+        link: &mut Link,
         keys: &[Vec<&str>],
         args: &[&str],
     ) -> RedisResult<Vec<T>> {
@@ -75,7 +75,7 @@ impl Script {
         for keys in keys {
             pipeline.add_command(command("EVALSHA", &self.digest, keys, args));
         }
-        pipeline.query_async(connection).await
+        pipeline.query_async(&mut link.connection).await
     }
 }
 
@@ -86,23 +86,33 @@ fn command(name: &str, script: &str, keys: &[&str], args: &[&str]) -> Cmd {
 }
 
 async fn send<T: FromRedisValue>(
-    connection: &mut impl ConnectionLike,
+    link: &mut Link,
     command: Cmd,
     replicas: Option<Replicas>,
 ) -> RedisResult<Answer<T>> {
-    let Some(Replicas { count, timeout_ms }) = replicas else {
-        let value = command.query_async(connection).await?;
-        return Ok(Answer {
-            value,
-            acknowledged: None,
-        });
-    };
-    let mut pipeline = Pipeline::with_capacity(2);
+    let mut pipeline = Pipeline::with_capacity(4);
+    if link.place.is_asking {
+        pipeline.cmd("ASKING").ignore();
+    }
     pipeline.add_command(command);
-    pipeline.cmd("WAIT").arg(count).arg(timeout_ms);
-    let (value, acknowledged) = pipeline.query_async(connection).await?;
+    if let Some(Replicas { count, timeout_ms }) = replicas {
+        pipeline.cmd("WAIT").arg(count).arg(timeout_ms);
+    }
+    pipeline.cmd("TIME");
+    let connection = &mut link.connection;
+    let (value, acknowledged, time) = match replicas {
+        Some(_) => {
+            let (value, acknowledged, time) = pipeline.query_async(connection).await?;
+            (value, Some(acknowledged), time)
+        }
+        None => {
+            let (value, time) = pipeline.query_async(connection).await?;
+            (value, None, time)
+        }
+    };
+    link.saw_time(time);
     Ok(Answer {
         value,
-        acknowledged: Some(acknowledged),
+        acknowledged,
     })
 }

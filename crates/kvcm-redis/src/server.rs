@@ -13,9 +13,11 @@ pub struct Server {
     pub is_primary: bool,
     /// Whether it is part of a Redis Cluster.
     pub is_cluster: bool,
+    /// How many replicas are connected.
+    pub replicas: u32,
     /// `maxmemory-policy`; empty when the server does not tell.
     pub eviction: String,
-    /// How long the login and `INFO` took.
+    /// How long `INFO` took.
     pub round_trip: Duration,
 }
 
@@ -32,6 +34,7 @@ impl Server {
             version: field("redis_version"),
             is_primary: field("role") == "master",
             is_cluster: field("cluster_enabled") == "1",
+            replicas: field("connected_slaves").parse().unwrap_or_default(),
             eviction: field("maxmemory_policy"),
             round_trip: Duration::ZERO,
         }
@@ -60,11 +63,11 @@ mod tests {
     #[test]
     fn reads_what_redis_prints() {
         let info = "# Server\r\nredis_version:7.0.15\r\nrun_id:ab12\r\n\r\n# Replication\r\n\
-                    role:master\r\n# Memory\r\nmaxmemory_policy:volatile-lru\r\n\
+                    role:master\r\nconnected_slaves:2\r\n# Memory\r\nmaxmemory_policy:volatile-lru\r\n\
                     # Cluster\r\ncluster_enabled:1\r\n";
         let server = Server::parse(info);
         assert_eq!(server.major_version(), Some(7));
-        assert_eq!(server.run_id, "ab12");
+        assert_eq!((server.run_id.as_str(), server.replicas), ("ab12", 2));
         assert!(server.is_primary && server.is_cluster);
         assert!(server.evicts_leases() && !server.evicts_any_key());
     }

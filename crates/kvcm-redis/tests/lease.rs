@@ -5,7 +5,7 @@
 use std::{sync::Arc, time::Duration};
 
 use kvcm_clock::{BootClock, Clock, Moment};
-use kvcm_redis::{Class, Config, Failure, Lease, Outcome, Repeat};
+use kvcm_redis::{Class, Config, Failure, Lease, Locator, Outcome, Repeat, Route};
 use kvcm_testkit::RedisServer;
 use kvcm_uri::Uri;
 use redis::RedisResult;
@@ -22,7 +22,8 @@ fn config(uri: &str) -> Config {
 }
 
 fn lease(uri: &str) -> Lease {
-    Lease::new(config(uri), Arc::new(BootClock))
+    let locator = Arc::new(Locator::new(config(uri)));
+    Lease::new(locator, Route::Primary, Arc::new(BootClock))
 }
 
 fn within(ms: u64) -> Moment {

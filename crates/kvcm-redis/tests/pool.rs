@@ -5,14 +5,16 @@
 use std::{sync::Arc, time::Duration};
 
 use kvcm_clock::{BootClock, Clock, Moment};
-use kvcm_redis::{Class, Config, Failure, Outcome, Pool, Repeat, Replicas, Script};
+use kvcm_redis::{
+    Class, Config, Failure, Link, Locator, Outcome, Pool, Repeat, Replicas, Route, Script,
+};
 use kvcm_testkit::RedisServer;
 use kvcm_uri::Uri;
 use redis::aio::MultiplexedConnection;
 
 fn pool(uri: &str) -> Pool {
     let (config, _) = Config::from_uri(&Uri::parse(uri).unwrap()).unwrap();
-    Pool::new(&config, Arc::new(BootClock)).unwrap()
+    Pool::new(Arc::new(Locator::new(config)), Arc::new(BootClock)).unwrap()
 }
 
 fn within(ms: u64) -> Moment {
@@ -24,10 +26,17 @@ fn patiently() -> Moment {
 }
 
 async fn ping(pool: &Pool, deadline: Moment) -> Result<String, Failure> {
-    pool.run(Repeat::Safe, deadline, |mut connection, _| async move {
-        redis::cmd("PING").query_async(&mut connection).await
-    })
-    .await
+    let ping = |mut link: Link, _| async move {
+        redis::cmd("PING").query_async(&mut link.connection).await
+    };
+    pool.run(&Route::Primary, Repeat::Safe, deadline, ping)
+        .await
+}
+
+async fn link(pool: &Pool) -> Link {
+    let lend = |link: Link, _| async move { Ok(link) };
+    let lent = pool.run(&Route::Primary, Repeat::Safe, patiently(), lend);
+    lent.await.unwrap()
 }
 
 async fn connection(server: &RedisServer) -> MultiplexedConnection {
@@ -92,40 +101,37 @@ async fn a_wrong_password_is_fatal() {
 #[tokio::test]
 async fn a_script_is_sent_with_its_text_whenever_the_server_does_not_know_it() {
     let server = RedisServer::start(&[]).unwrap();
-    let mut connection = connection(&server).await;
+    let mut link = link(&pool(&server.uri())).await;
     let script = Script::new(&["local a = ARGV[1]\n", "return {KEYS[1], a}"]);
     for _ in 0..3 {
         let answer = script
-            .run::<Vec<String>>(&mut connection, &["k"], &["x"], None)
+            .run::<Vec<String>>(&mut link, &["k"], &["x"], None)
             .await
             .unwrap();
         assert_eq!(answer.value, ["k", "x"]);
         assert_eq!(answer.acknowledged, None);
         redis::cmd("SCRIPT")
             .arg("FLUSH")
-            .exec_async(&mut connection)
+            .exec_async(&mut link.connection)
             .await
             .unwrap();
     }
     let keys = [vec!["a"], vec!["b"]];
-    let answers: Vec<Vec<String>> = script
-        .run_each(&mut connection, &keys, &["y"])
-        .await
-        .unwrap();
+    let answers: Vec<Vec<String>> = script.run_each(&mut link, &keys, &["y"]).await.unwrap();
     assert_eq!(answers, [["a", "y"], ["b", "y"]]);
 }
 
 #[tokio::test]
 async fn replicas_are_counted_in_the_same_call() {
     let server = RedisServer::start(&[]).unwrap();
-    let mut connection = connection(&server).await;
+    let mut link = link(&pool(&server.uri())).await;
     let script = Script::new(&["redis.call('SET', KEYS[1], 1) return 1"]);
     let replicas = Some(Replicas {
         count: 1,
         timeout_ms: 10,
     });
     let answer = script
-        .run::<u32>(&mut connection, &["k"], &[], replicas)
+        .run::<u32>(&mut link, &["k"], &[], replicas)
         .await
         .unwrap();
     assert_eq!((answer.value, answer.acknowledged), (1, Some(0)));

@@ -8,7 +8,7 @@
 use std::{net::TcpListener, sync::Arc, time::Duration};
 
 use kvcm_clock::{BootClock, Clock, Moment};
-use kvcm_redis::{Class, Config, Failure, Lease, Pool, Repeat};
+use kvcm_redis::{Class, Config, Failure, Lease, Locator, Pool, Repeat, Route};
 use kvcm_testkit::RedisServer;
 use kvcm_uri::Uri;
 
@@ -45,7 +45,8 @@ fn config(uri: &str) -> Config {
 }
 
 async fn ping(config: Config, deadline: Moment) -> Result<String, Failure> {
-    let lease = Lease::new(config, Arc::new(BootClock));
+    let locator = Arc::new(Locator::new(config));
+    let lease = Lease::new(locator, Route::Primary, Arc::new(BootClock));
     lease
         .run(Repeat::Safe, deadline, |mut link, _| async move {
             redis::cmd("PING").query_async(&mut link.connection).await
@@ -60,11 +61,15 @@ async fn a_certificate_of_the_named_authority_is_trusted() {
         "rediss://127.0.0.1:{port}/?tls_ca_file={FILES}/ca.pem"
     ));
     assert_eq!(ping(config.clone(), patiently()).await.unwrap(), "PONG");
-    let pool = Pool::new(&config, Arc::new(BootClock)).unwrap();
+    let locator = Arc::new(Locator::new(config));
+    let pool = Pool::new(locator, Arc::new(BootClock)).unwrap();
     let pong: Result<String, _> = pool
-        .run(Repeat::Safe, patiently(), |mut connection, _| async move {
-            redis::cmd("PING").query_async(&mut connection).await
-        })
+        .run(
+            &Route::Primary,
+            Repeat::Safe,
+            patiently(),
+            |mut link, _| async move { redis::cmd("PING").query_async(&mut link.connection).await },
+        )
         .await;
     assert_eq!(pong.unwrap(), "PONG");
 }

@@ -11,6 +11,8 @@ mod ports;
 mod process;
 mod proxy;
 mod redis;
+mod redis_cluster;
+mod resp;
 
 pub use binary::server_binary;
 pub use cluster::{Cluster, ClusterSpec};
@@ -20,3 +22,4 @@ pub use ports::Ports;
 pub use process::ServerProcess;
 pub use proxy::{Direction, Proxy, Rule};
 pub use redis::RedisServer;
+pub use redis_cluster::{RedisCluster, start_sentinels};

@@ -13,6 +13,8 @@ use anyhow::{Context, anyhow, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
+use crate::resp;
+
 const INSTALL: &str = "install it (Debian, Ubuntu: `apt-get install redis-server`), or set \
                        REDIS_SERVER_BIN to its file";
 const PROBE: Duration = Duration::from_millis(10);
@@ -22,8 +24,16 @@ const PROBES_MAX: u32 = 3000;
 pub struct RedisServer {
     child: Child,
     port: u16,
-    args: Vec<String>,
+    start: Start,
     dir: TempDir,
+}
+
+/// What a server is started with.
+#[derive(Clone)]
+struct Start {
+    args: Vec<String>,
+    /// The first configuration of a sentinel, which then writes it itself.
+    sentinel: Option<String>,
 }
 
 impl RedisServer {
@@ -33,7 +43,25 @@ impl RedisServer {
     /// # Errors
     /// When the binary is missing or refuses its arguments; the text holds the end of its log.
     pub fn start(args: &[&str]) -> anyhow::Result<Self> {
-        let args: Vec<_> = args.iter().map(|arg| (*arg).to_owned()).collect();
+        Self::start_as(&Start {
+            args: args.iter().map(|arg| (*arg).to_owned()).collect(),
+            sentinel: None,
+        })
+    }
+
+    /// Starts a sentinel with the lines of `config`, such as `sentinel monitor m 127.0.0.1 6379 2`,
+    /// and waits until it answers.
+    ///
+    /// # Errors
+    /// Those of [`start`](Self::start).
+    pub fn start_sentinel(config: &str) -> anyhow::Result<Self> {
+        Self::start_as(&Start {
+            args: Vec::new(),
+            sentinel: Some(config.to_owned()),
+        })
+    }
+
+    fn start_as(start: &Start) -> anyhow::Result<Self> {
         // Between our look for a free port and the server's bind another process may take it.
         let mut last = anyhow!("no free port");
         for _ in 0..5 {
@@ -41,11 +69,11 @@ impl RedisServer {
             let port = free.local_addr()?.port();
             drop(free);
             let dir = tempfile::tempdir()?;
-            let child = spawn(port, &dir, &args)?;
+            let child = spawn(port, &dir, start)?;
             let mut server = Self {
                 child,
                 port,
-                args: args.clone(),
+                start: start.clone(),
                 dir,
             };
             match server.wait_until_ready() {
@@ -105,8 +133,18 @@ impl RedisServer {
     /// Those of [`start`](Self::start).
     pub fn restart(&mut self) -> anyhow::Result<()> {
         self.kill()?;
-        self.child = spawn(self.port, &self.dir, &self.args)?;
+        self.child = spawn(self.port, &self.dir, &self.start)?;
         self.wait_until_ready()
+    }
+
+    /// Runs a command without a login, as an operator does, and returns its answer: its text, or
+    /// its elements in lines.
+    ///
+    /// # Errors
+    /// When it refuses the command or does not answer within a minute.
+    pub fn command(&self, words: &[&str]) -> anyhow::Result<String> {
+        resp::command(self.address(), words)
+            .with_context(|| format!("{} at {}", words.join(" "), self.address()))
     }
 
     /// What it has logged since its last start.
@@ -132,7 +170,11 @@ impl RedisServer {
                 bail!("redis-server ended with {status}: {}", log[end..].trim());
             }
             // Another server may have taken the port: only the log shows that ours has it.
-            if self.log().contains("Ready to accept connections") && answers(self.address()) {
+            let sign = match self.start.sentinel {
+                Some(_) => "Sentinel ID is",
+                None => "Ready to accept connections",
+            };
+            if self.log().contains(sign) && answers(self.address()) {
                 return Ok(());
             }
             std::thread::sleep(PROBE);
@@ -159,21 +201,29 @@ impl fmt::Debug for RedisServer {
     }
 }
 
-fn spawn(port: u16, dir: &TempDir, args: &[String]) -> anyhow::Result<Child> {
+fn spawn(port: u16, dir: &TempDir, start: &Start) -> anyhow::Result<Child> {
     let binary = std::env::var_os("REDIS_SERVER_BIN")
         .filter(|file| !file.is_empty())
         .unwrap_or_else(|| "redis-server".into());
     let log = dir.path().join("redis.log");
     // Created by us: a server that dies before it opens its log leaves a readable, empty one.
     std::fs::write(&log, "")?;
-    let spawned = Command::new(&binary)
+    let mut command = Command::new(&binary);
+    if let Some(config) = &start.sentinel {
+        let file = dir.path().join("sentinel.conf");
+        if !file.exists() {
+            std::fs::write(&file, config)?;
+        }
+        command.arg(&file).arg("--sentinel");
+    }
+    let spawned = command
         .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
         .args(["--save", "", "--appendonly", "no", "--daemonize", "no"])
         .arg("--dir")
         .arg(dir.path())
         .arg("--logfile")
         .arg(&log)
-        .args(args)
+        .args(&start.args)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())

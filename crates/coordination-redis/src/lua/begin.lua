@@ -1,4 +1,7 @@
--- What every script starts with: the server must be the primary, and its time is read once.
+-- What every script starts with: the server must be the primary, its time is read once, and the
+-- call must not be over. The last of ARGV is the latest millisecond of the server's clock at which
+-- the caller still listens: a command that was held up on its way or in a stopped server must not
+-- happen after its call has been given up.
 
 -- Never tostring: it prints large numbers as 1e+15.
 local function text(number)
@@ -13,4 +16,8 @@ end
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
+if now > tonumber(ARGV[#ARGV]) then
+  return redis.error_reply('KVCMLATE the call came ' .. text(now - tonumber(ARGV[#ARGV]))
+    .. ' ms after its deadline')
+end
 

@@ -43,7 +43,7 @@ async fn keys_and_their_siblings_are_in_one_slot_and_scripts_declare_all_keys() 
     let server = RedisServer::start(&args).unwrap();
     let uri = server.uri();
     command::<()>(&uri, &["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]).await;
-    let backend = open(&uri);
+    let backend = open(&uri.replace("redis://", "redis-cluster://"));
     let a = owner("a", 1);
     // The server needs a moment until its own cluster is well.
     until_answered(async || backend.try_lock(request(&a, LONG), within(1000)).await).await;
