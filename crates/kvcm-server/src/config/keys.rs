@@ -19,9 +19,21 @@ pub static KEYS: &[Key] = &[
         alias: Some("kvcm.distributed_lock.uri"),
         default: "",
         doc: "where the leader is elected: empty or memory:// (this process only), \
-         file:///directory (nodes of one host), redis://… or rediss://…",
+         file:///directory (nodes of one host), redis://host:6379/?cluster_name=…, \
+         redis-sentinel://host:26379,host:26379/?master=…, redis-cluster://host:6379,host:6379/, \
+         or the last three with rediss for TLS",
         kind: Kind::Uri {
-            schemes: &["memory", "file", "redis", "rediss"],
+            schemes: &[
+                "memory",
+                "file",
+                "redis",
+                "rediss",
+                "redis-sentinel",
+                "rediss-sentinel",
+                "redis-cluster",
+                "rediss-cluster",
+                "redis_cluster",
+            ],
             set: |config, uri| config.coordination = uri,
         },
     },

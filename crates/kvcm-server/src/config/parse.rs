@@ -56,7 +56,7 @@ fn uri(text: &str, schemes: &[&str]) -> Result<Option<Uri>, String> {
                 .to_owned(),
         ),
         "file" if uri.path().len() < 2 => Err("expected file:///absolute/directory".to_owned()),
-        "redis" | "rediss" if uri.host().is_none() => {
+        scheme if scheme.starts_with("redis") && uri.host().is_none() => {
             Err("expected a host: redis://host:port/?cluster_name=…".to_owned())
         }
         _ => Ok(Some(uri)),

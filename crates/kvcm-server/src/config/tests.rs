@@ -326,6 +326,9 @@ fn coordination_uris_are_checked_by_scheme() {
         "file:///d",
         "redis://h",
         "rediss://:p%23w@h:1/?db=1&cluster_name=c",
+        "redis-sentinel://a,b:2/?master=m",
+        "rediss-cluster://a,b:2",
+        "redis_cluster://a",
     ] {
         assert!(uri(good).unwrap().config.coordination.is_some(), "{good}");
     }
@@ -333,6 +336,7 @@ fn coordination_uris_are_checked_by_scheme() {
         "file://d/e",
         "file:///",
         "redis://",
+        "redis-cluster://",
         "etcd://h",
         "/d",
         "redis://h/?db=1&db=2",
