@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use coordination_core::{Acquired, Hint, Holder, LockOutcome, ReignEnd};
+use coordination_core::{Acquired, Hint, Holder, LockOutcome};
 use kvcm_clock::Moment;
 use kvcm_fence::{Epoch, Incarnation};
 
@@ -176,27 +176,16 @@ impl Core {
     fn acquired(&mut self, now: Moment, sent: Moment, acquired: Acquired, out: &mut Vec<Command>) {
         let epoch = acquired.epoch;
         self.highest = self.highest.max(epoch);
+        self.judge(now, &acquired);
         let lease_end = self.lease_end(sent);
         if epoch <= self.retired || now >= lease_end || !self.may_campaign(now) {
             // Too late, no longer wanted, or the remains of an earlier reign: an epoch that was
             // given up is never led in again.
             self.retired = self.retired.max(epoch);
-            self.campaign.answered(now, now);
-            self.give_back(epoch, out);
+            self.give_back(now, epoch, now, out);
             return;
         }
-        let proven = match &acquired.previous {
-            Some(previous) => previous.end != ReignEnd::Unknown,
-            None => !self.known_holder,
-        };
-        let guard = match &acquired.previous {
-            _ if proven => Duration::ZERO,
-            Some(previous) if !previous.lease_left.is_zero() => previous.lease_left,
-            _ => self.settings.lease,
-        };
         self.totals.acquired += 1;
-        self.totals.unproven += u64::from(!proven);
-        self.known_holder = true;
         self.campaign.answered(now, now);
         let me = self.me.clone();
         self.remember_change(now, epoch, &me);
@@ -204,7 +193,6 @@ impl Core {
             epoch,
             previous: acquired.previous,
             lease_end,
-            guard_until: now + guard,
             next_renew: sent + self.settings.loop_interval,
             renewals: 0,
             stage: Stage::Recovering,
@@ -238,11 +226,16 @@ impl Core {
                 // A try whose answer was lost had taken the lock.
                 let epoch = holder.epoch;
                 self.highest = self.highest.max(epoch);
-                self.retired = self.retired.max(epoch);
-                self.campaign
-                    .answered(now, now + self.settings.loop_interval);
-                if self.lock.held().is_none() {
-                    self.give_back(epoch, out);
+                if self.guard.knows(epoch) {
+                    self.retired = self.retired.max(epoch);
+                    let again = now + self.settings.loop_interval;
+                    self.give_back(now, epoch, again, out);
+                } else {
+                    // Taken once more it tells what came before it.
+                    out.push(Command::TryLock {
+                        floor: self.highest,
+                        presumed_dead: None,
+                    });
                 }
             }
             Some(holder) => self.held_by_other(now, holder),
@@ -256,9 +249,14 @@ impl Core {
         }
     }
 
-    fn give_back(&mut self, epoch: Epoch, out: &mut Vec<Command>) {
-        self.campaign.strays.push(epoch);
-        out.push(Command::Unlock { epoch });
+    /// Releases a lock that is not wanted and looks `again`, later if it may not be released yet.
+    fn give_back(&mut self, now: Moment, epoch: Epoch, again: Moment, out: &mut Vec<Command>) {
+        let may_release = self.guard.may_release(now);
+        self.campaign.answered(now, again.max(self.guard.until));
+        if may_release {
+            self.campaign.strays.push(epoch);
+            out.push(Command::Unlock { epoch });
+        }
     }
 
     pub(super) fn on_probed(&mut self, now: Moment, result: Result<(), String>) {

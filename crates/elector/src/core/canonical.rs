@@ -26,7 +26,6 @@ impl Core {
             Lock::Free => {}
             Lock::Held(held) => {
                 held.lease_end = pending(held.lease_end);
-                held.guard_until = pending(held.guard_until);
                 held.next_renew = pending(held.next_renew);
                 match &mut held.stage {
                     Stage::Recovering | Stage::Serving => {}
@@ -40,6 +39,9 @@ impl Core {
                 }
             }
         }
+        let held = self.lock.held();
+        let is_recovering = held.is_some_and(|held| held.stage == Stage::Recovering);
+        self.guard.make_canonical(now, to, is_recovering);
         let holds = self.lock != Lock::Free;
         self.campaign.make_canonical(now, to, holds);
     }

@@ -23,8 +23,6 @@ pub(super) struct Held {
     pub(super) previous: Option<Previous>,
     /// By our own count, from before the request was sent.
     pub(super) lease_end: Moment,
-    /// The gate stays shut until then: the predecessor may still believe that it leads.
-    pub(super) guard_until: Moment,
     pub(super) next_renew: Moment,
     pub(super) renewals: u8,
     pub(super) stage: Stage,

@@ -7,6 +7,7 @@
 mod campaign;
 mod canonical;
 mod command;
+mod guard;
 mod hold;
 mod input;
 mod lock;
@@ -26,6 +27,7 @@ pub use input::{CallFailed, Input, LossReason};
 
 use self::{
     campaign::Campaign,
+    guard::Guard,
     lock::{Held, Lock, Stage, Worker},
 };
 use crate::{Change, LeaderView, Phase, Role, Settings, Totals, View};
@@ -46,6 +48,7 @@ pub struct Core {
     lock: Lock,
     worker: Worker,
     campaign: Campaign,
+    guard: Guard,
     /// Whether this process has ever known a holder: if not, and the backend has no record
     /// either, the cluster is new.
     known_holder: bool,
@@ -72,6 +75,7 @@ impl Core {
             lock: Lock::Free,
             worker: Worker::Idle,
             campaign: Campaign::new(now),
+            guard: Guard::new(),
             known_holder: false,
             leader: None,
             margin: Duration::from_millis(5),
@@ -116,7 +120,7 @@ impl Core {
             Input::StoreRefused { epoch, by } => self.on_store_refused(now, epoch, by, &mut out),
             Input::SetForbid(forbid) => self.settings.forbid = forbid,
             Input::SetMargin(margin) => self.margin = margin.min(self.settings.lease / 4),
-            Input::EpochSeen(epoch) => self.highest = self.highest.max(epoch),
+            Input::EpochSeen(epoch) => self.on_epoch_seen(epoch),
         }
         // Time passes with every input, not only with ticks.
         self.tick(now, &mut out);

@@ -68,14 +68,19 @@ impl Core {
         }
         match result {
             Ok(()) => {
-                let since = now.max(held.guard_until);
+                self.guard.stores_claimed();
+                let since = now.max(self.guard.until);
                 held.next_renew = held.next_renew.min(since).max(now);
                 held.stage = Stage::Confirming { since };
             }
             Err(error) => {
                 self.totals.promote_failed += 1;
                 let reason = match error {
-                    PromoteError::Fenced { .. } => LossReason::Fenced,
+                    // Its owner is not in the backend's record, so nobody can vouch for its end.
+                    PromoteError::Fenced { .. } => {
+                        self.guard.suspect();
+                        LossReason::Fenced
+                    }
                     PromoteError::Failed(why) => LossReason::PromotionFailed(why),
                 };
                 self.release(now, reason, out);

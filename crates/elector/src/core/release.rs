@@ -96,19 +96,19 @@ impl Core {
 
     /// Shuts the gate and releases the lock.
     pub(super) fn release(&mut self, now: Moment, reason: LossReason, out: &mut Vec<Command>) {
+        // A lock that is released tells the next holder that no former leader is left. While the
+        // one before us may still believe that it leads, the lock is kept.
+        let may_release = self.guard.may_release(now);
         let Lock::Held(held) = &mut self.lock else {
             return;
         };
         let epoch = held.epoch;
         out.push(Command::ShutGate { epoch });
-        // A lock that is released tells the next holder that no former leader is left. While the
-        // one before us may still believe that it leads, the lock is kept.
-        let may_release = now >= held.guard_until;
         if may_release {
             out.push(Command::Unlock { epoch });
         }
         held.stage = Stage::Releasing {
-            next_try: held.guard_until.max(now),
+            next_try: self.guard.until.max(now),
             in_flight: may_release,
             reason,
         };
