@@ -26,6 +26,11 @@ pub struct Settings {
     pub promote_stall: Duration,
     /// A callback that ignores its cancellation for so long ends the process.
     pub cancel_grace: Duration,
+    /// Whether a backend without any record, asked by a process that has never known a holder, is
+    /// taken for a new cluster, unless the stores tell otherwise when they are claimed. False where
+    /// the backend can lose its data under living nodes *and* no shared store remembers a claim:
+    /// then the first reign waits for a lease before it serves.
+    pub absence_is_proof: bool,
     /// How much later than the end of the lease this node tries, so that not all try at once.
     pub stagger: Duration,
 }
@@ -64,6 +69,7 @@ impl Settings {
             cooldown: lease.clamp(Duration::from_millis(200), Duration::from_secs(2)),
             promote_stall: Duration::from_secs(30),
             cancel_grace: Duration::from_secs(10),
+            absence_is_proof: true,
             stagger: Duration::ZERO,
         }
     }

@@ -28,6 +28,8 @@ pub(super) struct Campaign {
     again: bool,
     /// Out of the race until then, by order of the operator or after a failure.
     forbidden_until: Moment,
+    /// When the step-down was that an operator's delay counts from.
+    stepped_down_at: Option<Moment>,
     /// Out of the race until then, or until another leads.
     yielding_until: Moment,
     /// Before the next try the stores are asked.
@@ -44,6 +46,7 @@ impl Campaign {
             in_flight: false,
             again: false,
             forbidden_until: Moment::ZERO,
+            stepped_down_at: None,
             yielding_until: Moment::ZERO,
             needs_probe: false,
             presumed_dead: None,
@@ -70,6 +73,20 @@ impl Campaign {
 
     pub(super) fn forbid_until(&mut self, until: Moment) {
         self.forbidden_until = self.forbidden_until.max(until);
+        self.stepped_down_at = None;
+    }
+
+    /// Out of the race for `delay` from this step-down on.
+    pub(super) fn stepped_down(&mut self, now: Moment, delay: Duration) {
+        self.stepped_down_at = Some(now);
+        self.forbidden_until = now + delay;
+    }
+
+    /// The operator sets another delay: it counts for a wait that has begun as well.
+    pub(super) fn set_delay(&mut self, delay: Duration) {
+        if let Some(since) = self.stepped_down_at {
+            self.forbidden_until = since + delay;
+        }
     }
 
     pub(super) fn yield_until(&mut self, until: Moment) {
@@ -101,6 +118,10 @@ impl Campaign {
             left => to + left,
         };
         self.forbidden_until = bound(self.forbidden_until);
+        self.stepped_down_at = self
+            .stepped_down_at
+            .map(|since| to - now.since(since))
+            .filter(|_| self.forbidden_until > Moment::ZERO);
         self.yielding_until = bound(self.yielding_until);
         // Set anew when a call has answered, and when the lock is gone.
         let unused = self.in_flight || holds;
@@ -186,6 +207,7 @@ impl Core {
             return;
         }
         self.totals.acquired += 1;
+        self.campaign.stepped_down_at = None;
         self.campaign.answered(now, now);
         let me = self.me.clone();
         self.remember_change(now, epoch, &me);

@@ -79,7 +79,8 @@ impl Core {
         }
         guard.judged = acquired.epoch;
         guard.worst = now + self.settings.lease;
-        guard.is_first = acquired.previous.is_none() && !self.known_holder;
+        let is_new = acquired.previous.is_none() && !self.known_holder;
+        guard.is_first = is_new && self.settings.absence_is_proof;
         self.known_holder = true;
         match &acquired.previous {
             Some(previous) if previous.end != ReignEnd::Unknown => return,

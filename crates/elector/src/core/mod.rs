@@ -118,7 +118,10 @@ impl Core {
             Input::Stop => self.stopping = true,
             Input::Probed { result } => self.on_probed(now, result),
             Input::StoreRefused { epoch, by } => self.on_store_refused(now, epoch, by, &mut out),
-            Input::SetForbid(forbid) => self.settings.forbid = forbid,
+            Input::SetForbid(forbid) => {
+                self.settings.forbid = forbid;
+                self.campaign.set_delay(forbid);
+            }
             Input::SetMargin(margin) => self.margin = margin.min(self.settings.lease / 4),
             Input::EpochSeen(epoch) => self.on_epoch_seen(epoch),
         }

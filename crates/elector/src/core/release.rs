@@ -176,7 +176,7 @@ impl Core {
                 self.campaign
                     .yield_until(now + self.settings.yield_after_demote);
             }
-            LossReason::Requested => self.campaign.forbid_until(now + self.settings.forbid),
+            LossReason::Requested => self.campaign.stepped_down(now, self.settings.forbid),
             LossReason::PromotionFailed(_) => {
                 self.campaign.forbid_until(now + self.settings.cooldown);
                 self.campaign.require_probe();

@@ -514,6 +514,22 @@ fn rule_7_a_demoted_node_stays_out_but_still_learns_who_leads() {
 }
 
 #[test]
+fn rule_7_a_shorter_delay_ends_a_wait_that_has_begun() {
+    let mut bench = Bench::leading(7);
+    bench.step(Input::SetForbid(MS(100_000)));
+    bench.step(Input::Demote {
+        id: 1,
+        expected: None,
+    });
+    bench.step(Input::Drained { epoch: epoch(7) });
+    bench.unlocked(7);
+    bench.step(Input::Demoted { epoch: epoch(7) });
+    bench.step(Input::HolderAnswered { result: Ok(None) });
+    bench.step(Input::SetForbid(MS(50)));
+    assert_eq!(bench.at(MS(100), Input::Tick), [try_lock(7)]);
+}
+
+#[test]
 fn rule_7_without_a_delay_it_yields_until_another_leads() {
     let mut bench = Bench::leading(7);
     bench.step(Input::Demote {
@@ -611,6 +627,17 @@ fn rule_9_a_record_that_vanished_under_a_known_holder_is_unproven() {
     bench.acquired(7, None);
     assert_eq!(bench.promoted(7), []);
     assert_eq!(bench.core.guard.until, bench.now + MS(1000));
+}
+
+#[test]
+fn rule_9_without_shared_stores_an_empty_backend_proves_nothing() {
+    let mut bench = Bench::new();
+    bench.core.settings.absence_is_proof = false;
+    bench.step(Input::Tick);
+    bench.acquired(7, None);
+    assert_eq!(bench.promoted(7), []);
+    assert_eq!(bench.core.guard.until, bench.now + MS(1000));
+    assert_eq!(bench.core.view().totals.unproven, 1);
 }
 
 #[test]
