@@ -41,7 +41,7 @@ async fn measure(place: &Place, options: &Options, report: &mut Report) -> anyho
     let name = place.kind().name();
     let step = |what: &str| eprintln!("{name}: {what}");
     step("the yardstick");
-    report.add_all(yardstick::measure(place, options)?);
+    report.add_all(yardstick::measure(place, options).await?);
     step("single calls");
     report.add_all(calls::measure(place, options).await?);
     step("hand-overs");

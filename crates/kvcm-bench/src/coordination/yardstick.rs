@@ -1,4 +1,4 @@
-//! What the disk and the server themselves take, without a backend: no call can be faster.
+//! What timers, disk and server themselves take, without a backend: no call can be faster.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -9,16 +9,22 @@ use std::{
 };
 
 use anyhow::ensure;
-use kvcm_clock::{BootClock, Clock};
+use kvcm_clock::{BootClock, Clock, Timer, TokioTimer};
 
 use crate::coordination::{Options, place::Place, report::Measure, samples::Samples};
 
 /// How often a disk is made to sync.
 const SYNCS: u32 = 300;
+/// How often a timer is waited for.
+const SLEEPS: u32 = 300;
+/// Each for so long.
+const SLEEP: Duration = Duration::from_millis(5);
 
-pub(super) fn measure(place: &Place, options: &Options) -> anyhow::Result<Vec<Measure>> {
+pub(super) async fn measure(place: &Place, options: &Options) -> anyhow::Result<Vec<Measure>> {
     let kind = place.kind();
-    Ok(match place {
+    let late = Measure::new(kind, "the machine: lateness of timers", lateness().await);
+    let mut measures = vec![late];
+    measures.extend(match place {
         Place::Memory(_) => vec![],
         Place::File(folder) => {
             // On the same disk; gone before the backend starts.
@@ -37,7 +43,20 @@ pub(super) fn measure(place: &Place, options: &Options) -> anyhow::Result<Vec<Me
             let ping = times(options.calls, || ping(&mut stream))?;
             vec![Measure::new(kind, "the server: PING over TCP", ping)]
         }
-    })
+    });
+    Ok(measures)
+}
+
+/// What every takeover at the end of a lease waits at least.
+async fn lateness() -> Samples {
+    let timer = TokioTimer::new(BootClock);
+    let mut late = Vec::new();
+    for _ in 0..SLEEPS {
+        let end = BootClock.now() + SLEEP;
+        timer.sleep_until(end).await;
+        late.push(BootClock.now().since(end));
+    }
+    late.into_iter().collect()
 }
 
 fn times(count: u32, mut work: impl FnMut() -> anyhow::Result<()>) -> anyhow::Result<Samples> {
