@@ -87,8 +87,8 @@ mod tests {
     #[test]
     fn the_end_does_not_wait_for_a_blocking_call_that_hangs() {
         let control = Control::start().unwrap();
-        let (release, hang) = mpsc::channel::<()>();
-        let (began, wait_began) = mpsc::channel();
+        let (release, hang) = mpsc::sync_channel::<()>(1);
+        let (began, wait_began) = mpsc::sync_channel(1);
         control.handle().spawn_blocking(move || {
             began.send(()).unwrap();
             let _ = hang.recv();

@@ -75,7 +75,6 @@ impl App {
             let _guard = control.handle().enter();
             backend(&prepared.coordination, clock.clone())?
         };
-        let solitary = matches!(prepared.coordination, Coordination::Memory);
         let reigns = Arc::new(Reigns::new(reign::Parts {
             backend: backend.clone(),
             incarnation: node.owner.incarnation,
@@ -90,7 +89,7 @@ impl App {
             private_stores: matches!(prepared.coordination, Coordination::Redis(_)),
         }));
         let (elector, driver) = elector::start(elector::Parts {
-            settings: settings(&config, solitary, &node)?,
+            settings: settings(&config, &prepared.coordination, &node)?,
             owner: node.owner.clone(),
             key: LEADER_KEY.to_owned(),
             endpoint: serde_json::to_value(&node.endpoint)?,
@@ -246,10 +245,13 @@ fn backend(coordination: &Coordination, clock: Arc<dyn Clock>) -> anyhow::Result
 }
 
 /// The numbers of the election. A lone node has nobody to yield to.
-fn settings(config: &Config, solitary: bool, node: &Node) -> anyhow::Result<Settings> {
+fn settings(config: &Config, coordination: &Coordination, node: &Node) -> anyhow::Result<Settings> {
     let mut settings = Settings::new(config.elector.lease, config.elector.loop_interval);
     settings.drain = config.elector.drain;
-    if solitary {
+    // Redis can restart empty beside a leader that is cut off from it, and registry and cache are
+    // private: nothing would tell a node that has just started of that leader.
+    settings.absence_is_proof = !matches!(coordination, Coordination::Redis(_));
+    if matches!(coordination, Coordination::Memory) {
         settings.yield_after_demote = Duration::ZERO;
     } else {
         // A rank that needs no agreement: nodes of a cluster differ in their incarnation.

@@ -62,7 +62,9 @@ impl Services {
             Begun::New(ticket) => {
                 let result = work(reign.clone(), request).await;
                 let result = admission.confirm().map_err(unknown).and(result);
-                let is_definite = !matches!(&result, Err(error) if error.code == Code::Io);
+                // A failure that is nobody's fault may not come again: the repeat tries once more.
+                let passes = |code| matches!(code, Code::Io | Code::Internal);
+                let is_definite = !matches!(&result, Err(error) if passes(error.code));
                 let reply: R = self.answer(trace_id, epoch, result);
                 if is_definite {
                     ticket.done(&reply);
