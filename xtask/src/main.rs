@@ -6,6 +6,7 @@ mod bench;
 mod codegen;
 mod demo;
 mod metadata;
+mod model;
 mod shell;
 mod test;
 mod tidy;
@@ -54,6 +55,12 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
+    /// Search the model of the election
+    Model {
+        /// How many different states to see at least; needs about 1 GB for each million
+        #[arg(long, default_value_t = 10_000_000)]
+        states: u64,
+    },
     /// Check what the compiler does not: the crate graph, file headers, stray paths, dead links
     Tidy,
 }
@@ -75,6 +82,7 @@ fn main() -> ExitCode {
             Err(error) => Err(error),
         },
         Task::Codegen { check } => codegen::run(check),
+        Task::Model { states } => model::run(states),
         Task::Tidy => tidy::run(),
     };
     match done {
