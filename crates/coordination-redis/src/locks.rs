@@ -185,8 +185,8 @@ impl Locks {
         leases.entry(route.clone()).or_insert_with(new).clone()
     }
 
-    /// The server must answer before the deadline when replicas are missing: an answer of too few
-    /// keeps the connection.
+    /// The server must answer before the deadline when replicas are missing, also when it waits
+    /// twice because it did not know the script: an answer of too few keeps the connection.
     fn replicas(&self, deadline: Moment) -> Option<Replicas> {
         if self.wait_replicas == 0 {
             return None;
@@ -195,7 +195,7 @@ impl Locks {
         let left = u64::try_from(left).unwrap_or(u64::MAX);
         Some(Replicas {
             count: self.wait_replicas,
-            timeout_ms: (left / 2).clamp(1, 60_000),
+            timeout_ms: (left / 3).clamp(1, 60_000),
         })
     }
 

@@ -157,6 +157,13 @@ fn first(error: &RedisError) -> Option<ServerError> {
     errors.first().map(|(_, first)| first.clone())
 }
 
+/// The words of the server, of the first failure when there are several.
+pub(crate) fn said(error: &RedisError) -> Option<String> {
+    let first = first(error)?;
+    let details = first.details().unwrap_or_default();
+    Some(format!("{} {details}", first.code()))
+}
+
 /// Where the server at `asked` sends us: `MOVED slot host:port` or `ASK slot host:port`.
 pub(crate) fn redirection(error: &RedisError, asked: &Address) -> Option<Place> {
     let details = match error.detail() {

@@ -3,7 +3,10 @@
 use redis::RedisError;
 use thiserror::Error;
 
-use crate::{Class, Outcome, class::CREDENTIALS};
+use crate::{
+    Class, Outcome,
+    class::{CREDENTIALS, said},
+};
 
 /// A call that gave no answer, with what follows from it. Its text holds no credentials.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -60,6 +63,8 @@ impl Failure {
 
 impl From<RedisError> for Failure {
     fn from(error: RedisError) -> Self {
-        Self::new(Class::of(&error), error.to_string())
+        // What a server has said stands as it said it.
+        let reason = said(&error).unwrap_or_else(|| error.to_string());
+        Self::new(Class::of(&error), reason)
     }
 }

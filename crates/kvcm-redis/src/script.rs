@@ -91,6 +91,8 @@ async fn send<T: FromRedisValue>(
     replicas: Option<Replicas>,
 ) -> RedisResult<Answer<T>> {
     let mut pipeline = Pipeline::with_capacity(4);
+    // First, for a server that waits for replicas answers what follows only when it has given up.
+    pipeline.cmd("TIME");
     if link.place.is_asking {
         pipeline.cmd("ASKING").ignore();
     }
@@ -98,16 +100,15 @@ async fn send<T: FromRedisValue>(
     if let Some(Replicas { count, timeout_ms }) = replicas {
         pipeline.cmd("WAIT").arg(count).arg(timeout_ms);
     }
-    pipeline.cmd("TIME");
     let connection = &mut link.connection;
-    let (value, acknowledged, time) = match replicas {
+    let (time, value, acknowledged) = match replicas {
         Some(_) => {
-            let (value, acknowledged, time) = pipeline.query_async(connection).await?;
-            (value, Some(acknowledged), time)
+            let (time, value, acknowledged) = pipeline.query_async(connection).await?;
+            (time, value, Some(acknowledged))
         }
         None => {
-            let (value, time) = pipeline.query_async(connection).await?;
-            (value, None, time)
+            let (time, value) = pipeline.query_async(connection).await?;
+            (time, value, None)
         }
     };
     link.saw_time(time);

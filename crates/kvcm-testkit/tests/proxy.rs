@@ -137,6 +137,20 @@ async fn a_black_hole_leaves_its_connections_half_open_for_good() {
 }
 
 #[tokio::test]
+async fn forgotten_connections_are_half_open_and_new_ones_are_not() {
+    let server = echo().await;
+    let proxy = Proxy::start(server.address).unwrap();
+    let mut client = connect(&proxy).await;
+    ask(&mut client, "a").await;
+    proxy.forget_all();
+    assert_eq!(ask(&mut connect(&proxy).await, "b").await, b"b");
+    reached(server.ended.clone(), 1).await;
+    client.write_all(b"c").await.unwrap();
+    assert!(is_quiet(&mut client).await);
+    assert_eq!(*server.came.borrow(), 2);
+}
+
+#[tokio::test]
 async fn an_answer_can_vanish_after_its_question_arrived() {
     let server = echo().await;
     let proxy = Proxy::start(server.address).unwrap();

@@ -3,12 +3,14 @@
 use std::{sync::Arc, time::Duration};
 
 use coordination_core::{
-    Acquired, Backend, Error, LEADER_KEY, LockOutcome, Outcome, Owner, RenewOutcome, TryLock,
+    Acquired, Backend, Error, Expect, LEADER_KEY, LockOutcome, Outcome, Owner, RenewOutcome,
+    TryLock, UnlockOutcome,
 };
 use coordination_redis::RedisBackend;
 use kvcm_clock::{BootClock, Clock, Moment};
 use kvcm_fence::{Epoch, Incarnation};
 use kvcm_redis::Config;
+use kvcm_testkit::{Proxy, RedisServer};
 use kvcm_uri::Uri;
 use redis::FromRedisValue;
 
@@ -88,6 +90,47 @@ pub(crate) async fn command<T: FromRedisValue>(uri: &str, words: &[&str]) -> T {
     let mut command = redis::cmd(words[0]);
     command.arg(&words[1..]);
     command.query_async(&mut connection).await.unwrap()
+}
+
+/// A proxy in front of a server, and its URI.
+pub(crate) fn proxied(server: &RedisServer) -> (Proxy, String) {
+    let proxy = Proxy::start(server.address()).unwrap();
+    let uri = format!("redis://{}/", proxy.address());
+    (proxy, uri)
+}
+
+/// Acquires, renews and releases the lock: afterwards the server knows the scripts, so that one
+/// call is one command.
+pub(crate) async fn teach_scripts(backend: &RedisBackend) {
+    let first = owner("first", 99);
+    let epoch = acquire(backend, &first, LONG).await.epoch;
+    renew(backend, &first, epoch, patiently()).await.unwrap();
+    let unlocked = backend.unlock(LEADER_KEY, &first, epoch, None, patiently());
+    assert_eq!(unlocked.await.unwrap(), UnlockOutcome::Unlocked);
+    let set = backend.set_value("v", "first", None, Expect::Any, patiently());
+    set.await.unwrap();
+    let delete = backend.delete_value("v", Expect::Any, patiently());
+    delete.await.unwrap();
+}
+
+/// How many scripts the server has begun.
+pub(crate) fn scripts_begun(server: &RedisServer) -> u64 {
+    let stats = server.command(&["INFO", "commandstats"]).unwrap();
+    let calls = |name: &str| -> u64 {
+        let line = stats.lines().find(|line| line.contains(name));
+        let calls = line.and_then(|line| line.split(['=', ',']).nth(1));
+        calls.map_or(0, |calls| calls.parse().unwrap())
+    };
+    calls("cmdstat_evalsha:") + calls("cmdstat_eval:")
+}
+
+/// Waits until the server has begun so many.
+pub(crate) async fn until_scripts_begun(server: &RedisServer, count: u64) {
+    let end = patiently();
+    while scripts_begun(server) < count {
+        assert!(BootClock.now() < end, "the command never came");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
 }
 
 /// What an unavailable backend says of the call; none for a fatal error.

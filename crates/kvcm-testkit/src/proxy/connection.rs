@@ -18,7 +18,10 @@ pub(super) async fn run(
     number: u64,
 ) {
     let mut script = control.script.subscribe();
-    let cuts = script.borrow().cuts;
+    let (cuts, forgets) = {
+        let script = script.borrow();
+        (script.cuts, script.forgets)
+    };
     for side in [&client, &server] {
         // Only slower without.
         let _ = side.set_nodelay(true);
@@ -33,6 +36,7 @@ pub(super) async fn run(
             direction,
             control,
             number,
+            forgets,
             has_asked: &has_asked,
         };
         let up = pump(from_client, to_server, Direction::ToServer);

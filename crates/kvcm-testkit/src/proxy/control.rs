@@ -16,6 +16,8 @@ pub(super) struct Script {
     pub(super) releases: u64,
     /// How often all connections were cut.
     pub(super) cuts: u64,
+    /// How often all connections were forgotten.
+    pub(super) forgets: u64,
     pub(super) is_over: bool,
 }
 
@@ -36,6 +38,7 @@ pub(super) struct Ruling {
     /// Which setting of the rule it is.
     pub(super) setting: u64,
     pub(super) releases: u64,
+    pub(super) forgets: u64,
 }
 
 impl Control {
@@ -52,6 +55,10 @@ impl Control {
 
     pub(super) fn cut_all(&self) {
         self.script.send_modify(|script| script.cuts += 1);
+    }
+
+    pub(super) fn forget_all(&self) {
+        self.script.send_modify(|script| script.forgets += 1);
     }
 
     pub(super) fn end(&self) {
@@ -84,6 +91,7 @@ impl Control {
                 rule,
                 setting: script.settings[index],
                 releases: script.releases,
+                forgets: script.forgets,
             });
             is_used_up
         });

@@ -109,6 +109,12 @@ impl Proxy {
         self.control.cut_all();
     }
 
+    /// Loses all that is still to come over the open connections, as a firewall does that has
+    /// forgotten them: they are half-open from now on. New ones are not affected.
+    pub fn forget_all(&self) {
+        self.control.forget_all();
+    }
+
     /// How many connections are open.
     pub fn connections(&self) -> usize {
         *self.control.open.borrow()

@@ -30,6 +30,8 @@ pub(super) struct Pump<'a> {
     pub(super) control: &'a Control,
     /// Of the connection.
     pub(super) number: u64,
+    /// How often connections had been forgotten when this one was opened.
+    pub(super) forgets: u64,
     /// Whether the client spoke last.
     pub(super) has_asked: &'a AtomicBool,
 }
@@ -90,6 +92,7 @@ impl<'a> Pump<'a> {
         loop {
             let (rule, releases) = {
                 let script = script.borrow_and_update();
+                progress.is_lost |= script.forgets != self.forgets;
                 let rule = script.rules[self.direction.index()].clone();
                 (rule, script.releases)
             };
@@ -143,6 +146,7 @@ impl<'a> Pump<'a> {
             progress.passed = 0;
             progress.random = None;
         }
+        progress.is_lost |= ruling.forgets != self.forgets;
         let now = Instant::now();
         let mut kept = chunk;
         let due = match ruling.rule {
