@@ -7,8 +7,9 @@ use kvcm_fence::Epoch;
 use super::Core;
 
 /// Somebody may believe that it leads although the backend does not know it. Until that has passed
-/// this process opens no gate and releases no lock, in whatever reign: a lock that is released
-/// would tell the next holder that no leader is left. One that is kept ends by the backend's own
+/// this process opens no gate, releases no lock and does not end when it is told to, in whatever
+/// reign: a lock that is released, or freed by a proof of death, would tell the next holder that no
+/// leader is left. One that is kept ends by the backend's own
 /// record, a whole lease after it was taken, and by then the other one's lease has ended.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Guard {

@@ -221,7 +221,13 @@ impl Core {
         match &self.lock {
             Lock::Held(held) => held.next_wake(),
             // The last answers that are awaited come by themselves.
-            Lock::Free if self.stopping && self.worker == Worker::Idle => Moment::NEVER,
+            Lock::Free if self.stopping && self.worker == Worker::Idle => {
+                if self.guard.until > self.last_turn {
+                    self.guard.until
+                } else {
+                    Moment::NEVER
+                }
+            }
             Lock::Free => self.campaign.next_wake(),
         }
     }

@@ -38,7 +38,9 @@ impl Core {
             }
             _ => {}
         }
-        let quiet = self.campaign.is_quiet() && self.lock == Lock::Free;
+        // The end of a process is a proof of death: it frees a lock that was kept for the guard.
+        let guarded = now < self.guard.until;
+        let quiet = self.campaign.is_quiet() && self.lock == Lock::Free && !guarded;
         if self.stopping && quiet && self.worker == Worker::Idle && !self.stopped {
             self.stopped = true;
             self.last_turn = now;

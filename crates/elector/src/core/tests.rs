@@ -818,6 +818,17 @@ fn rule_9_a_first_reign_is_not_released_before_the_stores_were_claimed() {
 }
 
 #[test]
+fn rule_9_a_stop_waits_for_the_end_of_the_guard() {
+    let mut bench = Bench::new();
+    bench.step(Input::Tick);
+    bench.step(Input::Stop);
+    let end = bench.now + MS(600);
+    assert_eq!(bench.acquired(7, previous(ReignEnd::Unknown, MS(600))), []);
+    assert_eq!(bench.wake, end);
+    assert_eq!(bench.at(MS(600), Input::Tick), [Command::Stopped]);
+}
+
+#[test]
 fn rule_9_a_refused_claim_proves_a_leader_that_the_backend_does_not_know() {
     let mut bench = Bench::new();
     bench.step(Input::Tick);
