@@ -57,7 +57,7 @@ enum Task {
     },
     /// Search the model of the election
     Model {
-        /// How many different states to see at least; ten million take two minutes and 1 GB
+        /// How many different states to see, about; ten million take two minutes and 1 GB
         #[arg(long, default_value_t = 10_000_000)]
         states: u64,
     },

@@ -2,10 +2,10 @@
 
 use crate::shell;
 
-/// Searches until `states` different states were seen.
+/// Searches until about `states` different states were seen, or all that the scenarios have.
 ///
 /// # Errors
-/// When an invariant is broken, or the scenarios have fewer states.
+/// When an invariant is broken.
 pub(crate) fn run(states: u64) -> anyhow::Result<()> {
     let mut search = shell::cargo([
         "test",

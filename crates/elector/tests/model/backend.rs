@@ -85,7 +85,10 @@ impl State {
     /// and is replaced at once by proof of its death. The next one is not told of the guard.
     fn excuse_death_in_guard(&mut self, previous: Option<&Previous>) {
         let died = previous.filter(|previous| previous.end == ReignEnd::Dead);
-        if self.ghost.lost && died.is_some_and(|previous| previous.epoch > self.ghost.served) {
+        let has_served = |reign: &Previous| {
+            reign.epoch == self.ghost.served && Some(reign.owner.incarnation) == self.ghost.server
+        };
+        if self.ghost.lost && died.is_some_and(|reign| !has_served(reign)) {
             self.ghost.excused = true;
         }
     }

@@ -51,26 +51,26 @@ pub(crate) enum Mutant {
     SpinsOnTimers,
 }
 
-/// Each with faults that show it, and the property that then breaks.
+/// Each with the number of nodes and the faults that show it, and the property that then breaks.
 #[rustfmt::skip]
-pub(crate) const MUTANTS: &[(Mutant, Budget, Broken)] = &[
-    (Mutant::LossDuringPromotionIgnored, Budget { vanish: 1, ..NO }, Broken::GateWithoutLock),
-    (Mutant::RegainsWhileDemoting, Budget { demote: 1, ..NO }, Broken::Alternation),
-    (Mutant::HoldsAndRefuses, Budget { demote: 1, ..NO }, Broken::Stuck),
-    (Mutant::FailedPromotionKeepsLock, Budget { fail: 1, ..NO }, Broken::Stuck),
-    (Mutant::LateAnswerExtends, Budget { lost: 2, slow: 1, ..NO }, Broken::GateOutlivesLock),
-    (Mutant::LateAnswerReopens, Budget { pause: 1, ..NO }, Broken::GateWithoutLock),
-    (Mutant::ReleasesBeforeDrain, Budget { demote: 1, ..NO }, Broken::GateOutlivesLock),
-    (Mutant::ForgetsRetired, Budget { pause: 1, ..NO }, Broken::EpochLedTwice),
-    (Mutant::OpensUnconfirmed, Budget { vanish: 1, ..NO }, Broken::StaleServe),
-    (Mutant::SkipsGuard, Budget { vanish: 1, ..NO }, Broken::StaleServe),
-    (Mutant::ReleasesInGuard, Budget { vanish: 1, crash: 1, ..NO }, Broken::StaleServe),
-    (Mutant::GateTrustsTimers, Budget { pause: 1, ..NO }, Broken::GateOutlivesLock),
-    (Mutant::UnlocksBeforeShut, Budget { demote: 1, slow: 1, ..NO }, Broken::GateOutlivesLock),
-    (Mutant::EqualClaimsPass, Budget { flush_low: 1, ..NO }, Broken::ClaimsRise),
-    (Mutant::WritesUnfenced, Budget { pause: 1, admit: 1, ..NO }, Broken::WriteOfOther),
-    (Mutant::ClaimsTellNothing, Budget { flush: 1, ..NO }, Broken::StaleServe),
-    (Mutant::SpinsOnTimers, NO, Broken::BusyWait),
+pub(crate) const MUTANTS: &[(Mutant, usize, Budget, Broken)] = &[
+    (Mutant::LossDuringPromotionIgnored, 2, Budget { vanish: 1, ..NO }, Broken::GateWithoutLock),
+    (Mutant::RegainsWhileDemoting, 2, Budget { demote: 1, ..NO }, Broken::Alternation),
+    (Mutant::HoldsAndRefuses, 2, Budget { demote: 1, ..NO }, Broken::Stuck),
+    (Mutant::FailedPromotionKeepsLock, 2, Budget { fail: 1, ..NO }, Broken::Stuck),
+    (Mutant::LateAnswerExtends, 2, Budget { lost: 2, slow: 1, ..NO }, Broken::GateOutlivesLock),
+    (Mutant::LateAnswerReopens, 2, Budget { pause: 1, ..NO }, Broken::GateWithoutLock),
+    (Mutant::ReleasesBeforeDrain, 2, Budget { demote: 1, ..NO }, Broken::GateOutlivesLock),
+    (Mutant::ForgetsRetired, 2, Budget { pause: 1, ..NO }, Broken::EpochLedTwice),
+    (Mutant::OpensUnconfirmed, 2, Budget { vanish: 1, ..NO }, Broken::StaleServe),
+    (Mutant::SkipsGuard, 2, Budget { vanish: 1, ..NO }, Broken::StaleServe),
+    (Mutant::ReleasesInGuard, 3, Budget { vanish: 1, fail: 1, ..NO }, Broken::StaleServe),
+    (Mutant::GateTrustsTimers, 2, Budget { pause: 1, ..NO }, Broken::GateOutlivesLock),
+    (Mutant::UnlocksBeforeShut, 2, Budget { demote: 1, slow: 1, ..NO }, Broken::GateOutlivesLock),
+    (Mutant::EqualClaimsPass, 2, Budget { flush_low: 1, ..NO }, Broken::ClaimsRise),
+    (Mutant::WritesUnfenced, 2, Budget { pause: 1, admit: 1, ..NO }, Broken::WriteOfOther),
+    (Mutant::ClaimsTellNothing, 2, Budget { flush: 1, ..NO }, Broken::StaleServe),
+    (Mutant::SpinsOnTimers, 2, NO, Broken::BusyWait),
 ];
 
 const NO: Budget = Budget::NOTHING;

@@ -43,7 +43,7 @@ pub(crate) const COMPLETE: &[Scenario] = &[
     two("pause with a write", Budget { pause: 1, admit: 1, ..NO }),
     two("step-down, failed promotion", Budget { demote: 1, fail: 1, ..NO }),
     two("step-down with a write", Budget { demote: 1, admit: 2, slow: 1, ..NO }),
-    two("deleted lock", Budget { vanish: 1, fail: 1, ..NO }),
+    two("deleted lock", Budget { vanish: 1, ..NO }),
     two("lost data", Budget { flush: 1, demote: 1, ..NO }),
     two("lost data, wrong clock", Budget { flush_low: 1, ..NO }),
     two("data of yesterday", Budget { restore: 1, demote: 1, ..NO }),
@@ -55,6 +55,7 @@ pub(crate) const COMPLETE: &[Scenario] = &[
 #[rustfmt::skip]
 pub(crate) const DEEP: &[Scenario] = &[
     two("lost calls, slow answers", Budget { lost: 2, slow: 1, ..NO }),
+    two("deleted lock, failed promotion", Budget { vanish: 1, fail: 1, ..NO }),
     two("messages", Budget { lost: 3, slow: 1, late: 1, ..NO }),
     two("partition, deleted lock", Budget { cut: 1, vanish: 1, fail: 1, ..NO }),
     two("partition, lost data", Budget { cut: 1, flush: 1, demote: 1, ..NO }),

@@ -158,6 +158,8 @@ pub(crate) struct Ghost {
     pub(crate) claimed: Option<(Epoch, Incarnation)>,
     /// The highest epoch in which work could be let in.
     pub(crate) served: Epoch,
+    /// Who let it in.
+    pub(crate) server: Option<Incarnation>,
     /// The backend has lost data.
     pub(crate) lost: bool,
     /// A missing counter starts at zero.

@@ -134,6 +134,7 @@ impl World {
         let mut believers = 0;
         let live = |n: usize| self.lives(&state.nodes[n].gate);
         let mut served = state.ghost.served;
+        let mut server = state.ghost.server;
         for (n, node) in state.nodes.iter().enumerate() {
             if !node.gate.serve {
                 continue;
@@ -156,8 +157,9 @@ impl World {
             if !state.ghost.lost && state.holder() != Some((&node.owner, epoch)) {
                 broken = Some(Broken::GateOutlivesLock);
             }
-            if node.nap.is_none() && node.gate.admit {
-                served = served.max(epoch);
+            if node.nap.is_none() && node.gate.admit && epoch > served {
+                served = epoch;
+                server = Some(node.owner.incarnation);
             }
         }
         // I2: as if clients asked all the time, whoever could answer OK answers.
@@ -172,6 +174,7 @@ impl World {
             self.events.reach(Event::TwoLeadersBelieved);
         }
         state.ghost.served = served;
+        state.ghost.server = server;
         if let Some(broken) = broken {
             state.broken(broken);
         }
