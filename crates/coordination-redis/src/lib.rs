@@ -8,7 +8,7 @@
 //! Nothing happens after the deadline of its call: each command carries it along as a time of the
 //! server's clock, and a script that begins later does nothing. So a command that was held up on
 //! its way, or that a stopped server had received, is lost when the server goes on. What remains:
-//! a server whose clock is set back lets commands in that are late by as much. Those about locks
+//! a server whose clock is set back by some seconds lets commands in that are late by as much. Those about locks
 //! compare owner, incarnation and epoch anyway, so a late one can take a free lock for its owner or
 //! lengthen its lease, and nothing else.
 //!

@@ -25,7 +25,8 @@ pub enum Outcome {
     /// It did not happen.
     NotDone,
     /// It may have happened, or may still happen: what a stopped server has received it will do
-    /// when it goes on.
+    /// when it goes on, unless the command says until when
+    /// ([`Link::server_millis_at`](crate::Link::server_millis_at)).
     Unknown,
 }
 

@@ -10,9 +10,10 @@ use redis::{
 use tracing::warn;
 
 use crate::{
-    Address, Class, Config, Failure, Link, Server, ServerTime,
+    Address, Class, Config, Failure, Link, Server,
     config::Deployment,
     link::{Place, server_micros},
+    server_time::ServerTime,
 };
 
 /// The first version whose scripts may read the clock and write.

@@ -50,4 +50,3 @@ pub use pool::Pool;
 pub use route::Route;
 pub use script::{Answer, Replicas, Script};
 pub use server::Server;
-pub use server_time::ServerTime;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kvcm_clock::{Clock, Moment};
 use redis::aio::MultiplexedConnection;
 
-use crate::{Address, Server, ServerTime};
+use crate::{Address, Server, server_time::ServerTime};
 
 /// Where to call.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,16 +4,20 @@ use std::sync::{Mutex, PoisonError};
 
 use kvcm_clock::Moment;
 
+/// No answer takes so long to somebody who still waits for it: the clock was set back.
+const SET_BACK_US: i64 = 5_000_000;
+
 /// The clock of one server as seen from here: when we say that it shows a time, it shows that or a
 /// later one.
 ///
 /// So a moment of ours can be sent along with a command as a time of the server, and a command
 /// that was held up on its way, or in a stopped server, can be refused when it comes after it.
 /// That is early at most by the time that the server's last answer took to us, when our moment
-/// could not have been met anyway. A server's clock that is set back lets commands in that are
-/// late by as much; one that is set forward refuses all until it has been asked again.
+/// could not have been met anyway. A server's clock that is set back by less than five seconds lets
+/// commands in that are late by as much; one that is set forward refuses all until it has been
+/// asked again.
 #[derive(Debug)]
-pub struct ServerTime {
+pub(crate) struct ServerTime {
     latest: Mutex<Sample>,
 }
 
@@ -38,13 +42,14 @@ impl ServerTime {
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         // No two clocks that tick at all drift apart by more than a thousandth.
         let drift = micros(received.since(latest.at).as_micros()) / 1000;
-        if new.ahead >= latest.ahead.saturating_sub(drift) {
+        let behind = latest.ahead.saturating_sub(new.ahead);
+        if behind <= drift || behind > SET_BACK_US {
             *latest = new;
         }
     }
 
     /// The last millisecond that the server shows before `moment`.
-    pub fn millis_at(&self, moment: Moment) -> i64 {
+    pub(crate) fn millis_at(&self, moment: Moment) -> i64 {
         let latest = *self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         let here = micros(u128::from(moment.as_nanos() / 1000));
         here.saturating_add(latest.ahead).div_euclid(1000)
@@ -91,6 +96,15 @@ mod tests {
         // 100 s here are 99.95 s there.
         time.update(99_950_000, at(100_000));
         assert_eq!(time.millis_at(at(100_000)), 99_950);
+    }
+
+    #[test]
+    fn a_clock_that_was_set_is_followed() {
+        let time = ServerTime::new(3_600_000_000, at(0));
+        time.update(0, at(0));
+        assert_eq!(time.millis_at(at(0)), 0);
+        time.update(3_600_000_000, at(0));
+        assert_eq!(time.millis_at(at(0)), 3_600_000);
     }
 
     #[test]

@@ -130,9 +130,16 @@ async fn a_slot_that_moves_costs_its_holder_nothing() {
 }
 
 #[tokio::test]
-async fn values_whose_slot_moves_are_found() {
+async fn values_whose_slot_moves_are_found_with_no_more_rights_than_documented() {
     let cluster = RedisCluster::start(2, 0, &[]).unwrap();
-    let backend = open(&uri(&cluster));
+    let rules = "ACL SETUSER kvcm on >pw ~kvcm_* &kvcm_* -@all +@read +@write +@scripting \
+                 +@connection +@pubsub +info +time +cluster";
+    let words: Vec<_> = rules.split_whitespace().collect();
+    for node in cluster.nodes() {
+        node.command(&words).unwrap();
+    }
+    let backend = open(&uri(&cluster).replace("://", "://kvcm:pw@"));
+    acquire(&backend, &owner("a", 1), LONG).await;
     let set = async |text: &str| {
         let set = backend.set_value("v", text, None, Expect::Any, patiently());
         set.await.unwrap();
