@@ -134,7 +134,7 @@ fn cut_power(dir: &Path, synced: &Files, random: &mut fastrand::Rng) {
             Some(bytes) => {
                 let is_torn = names::is_lock_record(name) && random.u8(..) < 100;
                 let length = if is_torn {
-                    random.usize(..bytes.len())
+                    random.usize(..=bytes.len())
                 } else {
                     bytes.len()
                 };
