@@ -9,7 +9,6 @@ use kvcm_server::{
     config::{Config, Loaded, Mistakes, reference},
     http::Listeners,
     logging,
-    prepare::Prepared,
 };
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -24,37 +23,27 @@ fn main() -> ExitCode {
     let environment: BTreeMap<String, String> = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect();
-    let loaded = Config::load(&cli.sources(), &environment).and_then(|loaded| {
-        Prepared::read(&loaded)
-            .map(|p| (loaded, p))
-            .map_err(Mistakes)
-    });
-    let (loaded, prepared) = match loaded {
-        Ok(both) => both,
+    let loaded = match Config::load(&cli.sources(), &environment) {
+        Ok(loaded) => loaded,
         Err(mistakes) => return misconfigured(&mistakes),
     };
     match cli.task() {
         Task::PrintConfig => print(&effective(&loaded)),
         Task::CheckConfig => {
-            for warning in loaded
-                .warnings
-                .iter()
-                .chain(&prepared.warnings)
-                .chain(&loaded.notes)
-            {
+            for warning in loaded.warnings.iter().chain(&loaded.notes) {
                 say(warning);
             }
             ExitCode::SUCCESS
         }
-        Task::Run | Task::PrintReference => serve(&cli, loaded, prepared),
+        Task::Run | Task::PrintReference => serve(&cli, loaded),
     }
 }
 
-fn serve(cli: &Cli, loaded: Loaded, prepared: Prepared) -> ExitCode {
+fn serve(cli: &Cli, loaded: Loaded) -> ExitCode {
     if let Err(error) = logging::init(loaded.config.log) {
         return failed(&error);
     }
-    for warning in loaded.warnings.iter().chain(&prepared.warnings) {
+    for warning in &loaded.warnings {
         tracing::warn!("{warning}");
     }
     for note in loaded.notes.iter().chain(&cli.notes()) {
@@ -73,7 +62,7 @@ fn serve(cli: &Cli, loaded: Loaded, prepared: Prepared) -> ExitCode {
     };
     let result = runtime.block_on(async {
         let stop = stop_signal()?;
-        App::build(loaded.config, prepared, listeners)?
+        App::build(loaded.config, loaded.prepared, listeners)?
             .run(stop)
             .await
     });

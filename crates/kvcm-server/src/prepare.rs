@@ -11,9 +11,10 @@ const PRIVATE_STORES: &str = "kvcm.allow_private_stores";
 const STARTUP: &str = "kvcm.startup_config";
 
 /// Where the leader is elected, checked.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub enum Coordination {
     /// In this process: a single node.
+    #[default]
     Memory,
     /// Among the nodes of this host.
     File(kvcm_uri::Uri),
@@ -21,32 +22,32 @@ pub enum Coordination {
     Redis(Box<kvcm_redis::Config>),
 }
 
-/// What the configuration names, read and checked.
-#[derive(Clone, Debug)]
+/// What the configuration names, read and checked. The default is what no configuration names.
+#[derive(Clone, Debug, Default)]
 pub struct Prepared {
     /// Where the leader is elected.
     pub coordination: Coordination,
     /// What a new registry starts with.
     pub startup: StartupConfig,
-    /// What is probably not meant that way.
-    pub warnings: Vec<String>,
 }
 
 impl Prepared {
-    /// Reads what `loaded` names.
+    /// Reads what `loaded` names. Gives warnings as well: what is probably not meant that way.
     ///
     /// # Errors
     /// Every mistake that shows.
-    pub fn read(loaded: &Loaded) -> Result<Self, Vec<Mistake>> {
+    pub(crate) fn read(loaded: &Loaded) -> Result<(Self, Vec<String>), Vec<Mistake>> {
         let mut warnings = Vec::new();
         let coordination = coordination(loaded, &mut warnings);
         let startup = startup(loaded, &mut warnings);
         match (coordination, startup) {
-            (Ok(coordination), Ok(startup)) => Ok(Self {
-                coordination,
-                startup,
-                warnings,
-            }),
+            (Ok(coordination), Ok(startup)) => {
+                let prepared = Self {
+                    coordination,
+                    startup,
+                };
+                Ok((prepared, warnings))
+            }
             (coordination, startup) => {
                 let mut mistakes = coordination.err().unwrap_or_default();
                 mistakes.extend(startup.err().unwrap_or_default());

@@ -24,6 +24,8 @@ pub struct Loaded {
     pub notes: Vec<String>,
     /// The value of every used key, in the order of the table.
     pub effective: Vec<Effective>,
+    /// The files and URIs that the settings name, read.
+    pub prepared: Prepared,
 }
 
 /// The value that applies to a key.
@@ -124,14 +126,20 @@ impl Loader {
             warnings: self.warnings,
             notes: self.notes,
             effective,
+            prepared: Prepared::default(),
         };
         // A field whose text was wrong has no value that another could be compared with.
         let wrong: Vec<_> = self.mistakes.iter().filter_map(key_of).collect();
         self.mistakes
             .extend(check::across_keys(&mut loaded, &wrong));
         // The files and URIs that the values name can be wrong as well.
-        self.mistakes
-            .extend(Prepared::read(&loaded).err().unwrap_or_default());
+        match Prepared::read(&loaded) {
+            Ok((prepared, warnings)) => {
+                loaded.prepared = prepared;
+                loaded.warnings.extend(warnings);
+            }
+            Err(mistakes) => self.mistakes.extend(mistakes),
+        }
         if self.mistakes.is_empty() {
             Ok(loaded)
         } else {
