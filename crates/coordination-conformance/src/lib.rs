@@ -4,6 +4,9 @@
 //! check into a `#[tokio::test]` with a fresh store. Backends on a clock that tests can move also
 //! run [`model::follows_the_model`].
 //!
+//! Backends that several processes share also run [`torture`], with processes that are killed and
+//! stopped at random moments.
+//!
 //! Checks are fair to backends in real time on a slow, noisy machine: what must still be held has
 //! a lease of half a minute, and what must expire is waited for.
 
@@ -23,6 +26,7 @@ mod model_steps;
 pub mod reservations;
 mod subject;
 mod suite;
+pub mod torture;
 pub mod values;
 pub mod watches;
 

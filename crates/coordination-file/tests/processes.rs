@@ -7,9 +7,8 @@
 mod support;
 
 use std::{
-    collections::BTreeMap,
     env, fs,
-    io::{BufRead, BufReader, Write},
+    io::{BufRead, BufReader},
     os::unix::{fs::PermissionsExt, process::CommandExt},
     path::Path,
     process::{Child, ChildStdout, Command, Stdio},
@@ -17,7 +16,7 @@ use std::{
 };
 
 use coordination_core::{
-    Backend, Error, Hint, LockOutcome, Outcome, ReignEnd, RenewOutcome, TryLock, UnlockOutcome,
+    Backend, Error, Hint, LockOutcome, Outcome, ReignEnd, TryLock, UnlockOutcome,
 };
 use futures_util::StreamExt;
 use kvcm_clock::{BootClock, Clock};
@@ -161,103 +160,6 @@ async fn a_directory_without_permission_to_write_takes_no_lock() {
     assert!(acquire(&open(&store), &a).await.epoch > first);
 }
 
-#[tokio::test]
-async fn killing_at_any_moment_leaves_one_owner_at_most_and_a_lock_that_can_be_taken() {
-    const KILLS: usize = 60;
-    let dir = TempDir::new().unwrap();
-    let store = dir.path().join("store");
-    let log = dir.path().join("log");
-    let mut children = [start("cycle", &store).0, start("cycle", &store).0];
-    for round in 0..KILLS {
-        tokio::time::sleep(Duration::from_micros(fastrand::u64(0..15_000))).await;
-        if round % 4 == 0 {
-            grown(&log).await;
-        }
-        let child = &mut children[round % 2];
-        child.signal(Signal::KILL);
-        *child = start("cycle", &store).0;
-    }
-    drop(children);
-    let backend = open(&store);
-    let last = owner("last");
-    let taken = match try_lock(&backend, &last).await.unwrap() {
-        LockOutcome::Acquired(acquired) => acquired,
-        LockOutcome::Held(holder) => {
-            let request = TryLock {
-                presumed_dead: Some((holder.owner.incarnation, holder.epoch)),
-                ..request(&last)
-            };
-            acquired(backend.try_lock(request, deadline()).await.unwrap())
-        }
-        other => panic!("{other:?}"),
-    };
-    let history = History::read(&log);
-    history.check();
-    let highest = history.reigns.keys().max().unwrap();
-    assert!(taken.epoch.get() > *highest);
-    assert!(history.reigns.len() > KILLS / 8, "{history:?}");
-    assert!(history.takeovers > 0, "{history:?}");
-    println!(
-        "{} reigns, {} after a death",
-        history.reigns.len(),
-        history.takeovers
-    );
-}
-
-/// Waits until somebody does something: no kill may have stopped everybody.
-async fn grown(log: &Path) {
-    let length = || fs::metadata(log).map_or(0, |log| log.len());
-    let (before, end) = (length(), BootClock.now() + PATIENCE);
-    while length() == before {
-        assert!(BootClock.now() < end, "nobody can take the lock");
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-}
-
-/// What the children of the last test wrote down.
-#[derive(Debug, Default)]
-struct History {
-    /// For each epoch its owner, when it knew of its acquisition, and when it last asked for a
-    /// renewal that succeeded.
-    reigns: BTreeMap<u64, (String, u64, u64)>,
-    takeovers: usize,
-}
-
-impl History {
-    fn read(log: &Path) -> Self {
-        let mut history = Self::default();
-        for line in fs::read_to_string(log).unwrap().lines() {
-            let fields: Vec<_> = line.split(' ').collect();
-            let [what, epoch, owner, moment] = fields[..] else {
-                panic!("{line}");
-            };
-            let (epoch, moment) = (epoch.parse().unwrap(), moment.parse().unwrap());
-            if what == "renewed" {
-                let reign = history.reigns.get_mut(&epoch).unwrap();
-                assert_eq!(reign.0, owner, "epoch {epoch} has two owners");
-                reign.2 = reign.2.max(moment);
-            } else {
-                let reign = (owner.to_owned(), moment, 0);
-                let before = history.reigns.insert(epoch, reign);
-                assert_eq!(before, None, "epoch {epoch} was minted twice");
-                history.takeovers += usize::from(what == "Dead");
-            }
-        }
-        history
-    }
-
-    /// Nobody renewed after somebody else had acquired.
-    fn check(&self) {
-        let reigns: Vec<_> = self.reigns.iter().collect();
-        for pair in reigns.windows(2) {
-            let [(epoch, (_, _, renewed)), (next, (_, known, _))] = pair else {
-                unreachable!();
-            };
-            assert!(renewed <= known, "epoch {epoch} was renewed after {next}");
-        }
-    }
-}
-
 /// Not a test: what a child does.
 #[test]
 fn child() {
@@ -290,53 +192,9 @@ fn child() {
                 }) => last_word(format!("not done: {source}")),
                 other => last_word(format!("{other:?}")),
             },
-            "cycle" => cycle(dir).await,
             other => panic!("no such role: {other}"),
         }
     });
-}
-
-/// Acquires, renews and releases without end, and writes down what it knows to be true.
-async fn cycle(dir: &Path) {
-    let backend = open(dir);
-    let mut log = fs::OpenOptions::new()
-        .append(true)
-        .create(true)
-        .open(dir.with_file_name("log"))
-        .unwrap();
-    let me = owner("child");
-    say("started");
-    let mut presumed_dead = None;
-    loop {
-        let request = TryLock {
-            presumed_dead,
-            ..request(&me)
-        };
-        let acquired = match backend.try_lock(request, deadline()).await.unwrap() {
-            LockOutcome::Acquired(acquired) => acquired,
-            LockOutcome::Held(holder) => {
-                presumed_dead = Some((holder.owner.incarnation, holder.epoch));
-                continue;
-            }
-            other => panic!("{other:?}"),
-        };
-        let epoch = acquired.epoch;
-        let mut write = |what: &str, moment: u64| {
-            let line = format!("{what} {epoch} {} {moment}\n", me.incarnation);
-            log.write_all(line.as_bytes()).unwrap();
-        };
-        let end = acquired.previous.map(|previous| previous.end);
-        let what = end.map_or_else(|| "New".to_owned(), |end| format!("{end:?}"));
-        write(&what, BootClock.now().as_nanos());
-        for _ in 0..2 {
-            let asked = BootClock.now().as_nanos();
-            let renewed = backend.renew_lock(KEY, &me, epoch, support::LONG, "", deadline());
-            assert_eq!(renewed.await.unwrap(), RenewOutcome::Renewed);
-            write("renewed", asked);
-        }
-        let unlocked = backend.unlock(KEY, &me, epoch, None, deadline()).await;
-        assert_eq!(unlocked.unwrap(), UnlockOutcome::Unlocked);
-    }
 }
 
 /// A child that does not outlive its test, however the test ends.
