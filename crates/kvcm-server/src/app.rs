@@ -19,7 +19,7 @@ use tonic::service::Routes;
 
 use crate::{
     cluster::Cluster,
-    config::Config,
+    config::{Config, ElectorSettings},
     health,
     http::{BodyLimits, ConnectionLimits, JsonRoutes, Listeners, Ports, serve},
     members::Members,
@@ -110,14 +110,10 @@ impl App {
             elector.clone(),
             members.clone(),
             clock,
+            turn_limit(&config.elector),
         ));
         reigns.attach(cluster.clone());
-        let services = Arc::new(Services::new(
-            cluster.clone(),
-            reigns.clone(),
-            config.elector.loop_interval,
-            config.elector.lease,
-        ));
+        let services = Arc::new(Services::new(cluster.clone(), reigns.clone()));
         tracing::info!(
             node = %node.owner,
             host = node.endpoint.host,
@@ -216,12 +212,19 @@ async fn participate(
     cluster.campaigns();
     let beating = cluster.clone();
     let beat = control.handle().spawn(async move {
-        let beat = beating.members().run(beating.elector().clone());
+        let condition = || beating.condition();
+        let beat = beating.members().run(beating.elector().clone(), condition);
         tokio::join!(beat, reigns.learn_cluster_id())
     });
     // Aborted when the node stops: a beat after its leave would bring the record back.
     let ended = AbortOnDropHandle::new(beat).await;
     anyhow::bail!("the heartbeat of the node record has ended: {ended:?}")
+}
+
+/// An election that has not turned for so long hangs.
+fn turn_limit(settings: &ElectorSettings) -> Duration {
+    let turns = 3 * settings.loop_interval;
+    settings.lease.max(turns).max(Duration::from_secs(1))
 }
 
 fn endpoint(config: &Config, ports: &Ports) -> Endpoint {

@@ -14,7 +14,7 @@ use kvcm_fence::{ClusterId, Epoch};
 use parking_lot::RwLock;
 
 use crate::{
-    members::Members,
+    members::{Condition, Members},
     node::{Endpoint, Node},
 };
 
@@ -31,6 +31,10 @@ pub(crate) struct Cluster {
     /// A leader always knows it.
     id: RwLock<Option<ClusterId>>,
     campaigns: AtomicBool,
+    /// An election that has not turned for so long hangs.
+    turn_limit: Duration,
+    /// Why a store was of no use when it was last asked.
+    store_error: RwLock<Option<String>>,
 }
 
 /// Who leads, as this node knows it.
@@ -66,6 +70,7 @@ impl Cluster {
         elector: Elector,
         members: Arc<Members>,
         clock: Arc<dyn Clock>,
+        turn_limit: Duration,
     ) -> Self {
         Self {
             node,
@@ -74,6 +79,8 @@ impl Cluster {
             clock,
             id: RwLock::default(),
             campaigns: AtomicBool::new(false),
+            turn_limit,
+            store_error: RwLock::default(),
         }
     }
 
@@ -107,10 +114,58 @@ impl Cluster {
         self.campaigns.store(true, Relaxed);
     }
 
+    /// What a store said when it was last asked.
+    pub(crate) fn store_answered(&self, answer: Result<(), String>) {
+        *self.store_error.write() = answer.err();
+    }
+
     /// Whether the election turns, or has not begun (the backend was never reachable, say).
-    pub(crate) fn is_alive(&self, turn_limit: Duration) -> bool {
+    pub(crate) fn is_alive(&self) -> bool {
         let last_turn = self.elector.view().last_turn;
-        !self.campaigns.load(Relaxed) || self.age(last_turn) < turn_limit
+        !self.campaigns.load(Relaxed) || self.age(last_turn) < self.turn_limit
+    }
+
+    /// Whether this node can answer discovery and could campaign; if not, why.
+    pub(crate) fn ready(&self) -> Result<(), String> {
+        if !self.campaigns.load(Relaxed) {
+            let why = "the coordination backend was not reached yet, or another life of this node \
+                       may be alive";
+            return Err(why.to_owned());
+        }
+        if !self.is_alive() {
+            return Err("the election does not turn".to_owned());
+        }
+        let seen = self.elector.view().backend_seen_at;
+        if seen.is_none_or(|seen| self.age(seen) >= self.turn_limit) {
+            return Err("the coordination backend does not answer".to_owned());
+        }
+        match &*self.store_error.read() {
+            Some(error) => Err(format!("a store cannot be used: {error}")),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether this node does what its role asks for; if not, why. It is stricter than
+    /// [`ready`](Self::ready): a node that holds the lock and does not serve is of no use to anybody
+    /// for the time being.
+    pub(crate) fn healthy(&self) -> Result<(), String> {
+        self.ready()?;
+        let role = self.elector.view().role;
+        match role {
+            Role::Follower => Ok(()),
+            Role::Leader if self.leads() => Ok(()),
+            Role::Leader => Err("its lease has ended".to_owned()),
+            Role::Promoting => Err("it has been elected and does not serve yet".to_owned()),
+            Role::Demoting => Err("it steps down".to_owned()),
+        }
+    }
+
+    /// What this node tells the others about itself.
+    pub(crate) fn condition(&self) -> Condition {
+        Condition {
+            role: self.role(),
+            ready: self.ready().is_ok(),
+        }
     }
 
     /// Whether this node serves: its gate is open and its lease lives.
@@ -172,6 +227,11 @@ impl Cluster {
         } else {
             wall.saturating_sub(millis(now.since(moment)))
         }
+    }
+
+    /// Now, on the clock of everything here.
+    pub(crate) fn now(&self) -> Moment {
+        self.clock.now()
     }
 
     /// How long ago a moment was.

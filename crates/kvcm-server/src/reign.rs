@@ -167,7 +167,13 @@ impl Reigns {
     /// the backend loses its data. A leader goes by what its promotion found.
     pub(crate) async fn learn_cluster_id(&self) {
         while let Some(cluster) = self.cluster.get() {
-            match cluster_id::stored(&*self.parts.backend, &*self.parts.clock).await {
+            let stored = cluster_id::stored(&*self.parts.backend, &*self.parts.clock).await;
+            // That the backend is away the election knows better, and it may pass in a moment.
+            cluster.store_answered(match &stored {
+                Err(error @ Error::Fatal { .. }) => Err(error.to_string()),
+                Ok(_) | Err(Error::Unavailable { .. }) => Ok(()),
+            });
+            match stored {
                 Ok(Some(id)) if cluster.elector().view().role == Role::Follower => {
                     cluster.set_id(id);
                 }

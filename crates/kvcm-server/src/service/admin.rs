@@ -9,11 +9,12 @@ use kvcm_proto::admin;
 use super::Services;
 use crate::{
     http::CallContext,
+    members::Member,
     reply::{CallError, Code, Header, Reply as _, millis},
 };
 
 impl Services {
-    /// Whether the node serves, and whether its election turns.
+    /// Whether the node serves, and whether it does what its role asks for.
     pub(crate) fn check_health(
         &self,
         _context: &CallContext,
@@ -24,7 +25,7 @@ impl Services {
         admin::CheckHealthResponse {
             header: Some(Header::ok(&request.trace_id).into()),
             is_leader: self.cluster.leads(),
-            is_health: self.cluster.is_alive(self.turn_limit),
+            is_health: self.cluster.healthy().is_ok(),
             elector_last_loop_time_ms: i64::try_from(wall_ms).unwrap_or(i64::MAX),
         }
     }
@@ -48,22 +49,7 @@ impl Services {
         let updated = view
             .backend_seen_at
             .map_or(0, |seen| wall(self.cluster.wall_ms(seen)));
-        let nodes = self.cluster.members().list();
         let role = self.cluster.role().as_str();
-        let this_life = self.cluster.node().owner.incarnation.to_string();
-        let nodes = nodes.iter().map(|member| admin::NodeStatus {
-            node_id: member.record.endpoint.node_id.clone(),
-            endpoint: Some(member.record.endpoint.clone().into()),
-            // Records say what was true at the last heartbeat; of itself a node knows better.
-            role: match member.record.incarnation == this_life {
-                true => role.to_owned(),
-                false => member.record.role.clone(),
-            },
-            ready: member.record.ready,
-            version: member.record.version.clone(),
-            incarnation: member.record.incarnation.clone(),
-            last_heartbeat_age_ms: millis(self.cluster.age(member.beat_at)),
-        });
         let history = view.history.iter().map(|change| admin::LeaderChange {
             epoch: change.epoch.get(),
             node_id: change.node.to_string(),
@@ -85,9 +71,36 @@ impl Services {
             leader_node_id: leader.node_id,
             leader_endpoint: leader.endpoint.map(Into::into),
             self_role: Some(role.to_owned()),
-            nodes: nodes.collect(),
+            nodes: self.nodes(),
             history: history.collect(),
         }
+    }
+
+    /// Every node that is alive or died a short time ago.
+    fn nodes(&self) -> Vec<admin::NodeStatus> {
+        let cluster = &self.cluster;
+        let now = cluster.now();
+        let this_life = cluster.node().owner.incarnation.to_string();
+        let own = cluster.condition();
+        let status = |(member, alive): (&Member, bool)| {
+            let record = &member.record;
+            // Records say what was true at the last heartbeat; of itself a node knows better.
+            let (role, ready) = match alive {
+                true if record.incarnation == this_life => (own.role.as_str(), own.ready),
+                true => (record.role.as_str(), record.ready),
+                false => ("expired", false),
+            };
+            admin::NodeStatus {
+                node_id: record.endpoint.node_id.clone(),
+                endpoint: Some(record.endpoint.clone().into()),
+                role: role.to_owned(),
+                ready,
+                version: record.version.clone(),
+                incarnation: record.incarnation.clone(),
+                last_heartbeat_age_ms: millis(now.since(member.beat_at)),
+            }
+        };
+        cluster.members().roster().at(now).map(status).collect()
     }
 
     /// Steps down: drains, hands the lock over. The node stays out of the race for a while.

@@ -18,24 +18,15 @@ pub(crate) struct Services {
     pub(crate) reigns: Arc<Reigns>,
     /// What an operator set; the election has its own copy.
     campaign_delay: Mutex<Duration>,
-    /// An election that has not turned for so long hangs.
-    turn_limit: Duration,
 }
 
 impl Services {
     /// Calls of a node.
-    pub(crate) fn new(
-        cluster: Arc<Cluster>,
-        reigns: Arc<Reigns>,
-        loop_interval: Duration,
-        lease: Duration,
-    ) -> Self {
-        let turn_limit = lease.max(3 * loop_interval).max(Duration::from_secs(1));
+    pub(crate) fn new(cluster: Arc<Cluster>, reigns: Arc<Reigns>) -> Self {
         Self {
             cluster,
             reigns,
             campaign_delay: Mutex::default(),
-            turn_limit,
         }
     }
 }

@@ -6,6 +6,7 @@ mod cases;
 mod cluster;
 mod data;
 mod deploy;
+mod operating;
 mod redis;
 mod single;
 mod support;
