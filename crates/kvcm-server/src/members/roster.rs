@@ -1,7 +1,5 @@
 //! Which nodes are alive, judged from their records.
 
-use std::time::Duration;
-
 use coordination_core::Value;
 use kvcm_clock::Moment;
 
@@ -93,6 +91,8 @@ impl Roster {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     const S: Duration = Duration::from_secs(1);

@@ -6,6 +6,7 @@ use kvcm_proto::{
     admin::{self, admin_service_client::AdminServiceClient},
     meta,
 };
+use kvcm_testkit::http_get;
 use serde_json::json;
 
 use crate::{
@@ -251,7 +252,12 @@ async fn an_unreachable_redis_keeps_the_node_alive_and_explains_itself() {
     let health = call(ports.admin_http(), "checkHealth", json!({})).await;
     assert_eq!(
         (&health["is_leader"], &health["is_health"]),
-        (&json!(false), &json!(true))
+        (&json!(false), &json!(false))
+    );
+    let status = async |path| http_get(ports.admin_http(), path).await.unwrap().status;
+    assert_eq!(
+        (status("/livez").await, status("/readyz").await),
+        (200, 503)
     );
     let limit = Duration::from_secs(60);
     cluster.node(0).term().unwrap();
