@@ -7,28 +7,33 @@ use clap::ValueEnum;
 
 use crate::{metadata, shell};
 
-/// What can be measured. Each is a binary of `kvcm-bench` of the same name.
+/// What can be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Bench {
     /// The coordination backends: calls, hand-overs, takeovers
     Coordination,
-}
-
-impl Bench {
-    fn binary(self) -> &'static str {
-        match self {
-            Self::Coordination => "coordination",
-        }
-    }
+    /// The elector's gate: what it costs each request
+    Gate,
 }
 
 /// Runs the bench with `args`; its exit code becomes ours.
 pub(crate) fn run(bench: Bench, args: &[String]) -> anyhow::Result<ExitCode> {
-    let binary = bench.binary();
-    let build = ["build", "--release", "-p", "kvcm-bench", "--bin", binary];
+    match bench {
+        Bench::Coordination => binary("coordination", args),
+        Bench::Gate => {
+            let mut gate = shell::cargo(["bench", "-p", "elector", "--bench", "gate", "--"]);
+            shell::run(gate.args(args))?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+/// Builds and runs a binary of `kvcm-bench`.
+fn binary(name: &str, args: &[String]) -> anyhow::Result<ExitCode> {
+    let build = ["build", "--release", "-p", "kvcm-bench", "--bin", name];
     shell::timed("building", || shell::run(&mut shell::cargo(build)))?;
     let folder = metadata::load()?.target_directory.join("release");
-    let status = Command::new(folder.join(binary))
+    let status = Command::new(folder.join(name))
         .args(args)
         .stdin(Stdio::null())
         .status()
