@@ -59,6 +59,19 @@ pub enum AppendError {
         /// What the driver said.
         source: Source,
     },
+    /// The store has lost batches that it had acknowledged: it went back in time. A snapshot of
+    /// the state in memory, through [`Writer::committed_seq`](crate::Writer::committed_seq), makes
+    /// up for it; batches that wait keep their places.
+    #[error(
+        "the journal went back in time: it has batches up to {has} and had acknowledged {had}; it \
+         needs a snapshot"
+    )]
+    WentBack {
+        /// The last batch that the store has.
+        has: u64,
+        /// The last one that it had acknowledged.
+        had: u64,
+    },
     /// The batch is over the store's limit.
     #[error("a batch of {size} bytes is over the journal's limit of {limit}; split it")]
     TooLarge {

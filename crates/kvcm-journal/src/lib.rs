@@ -6,16 +6,24 @@
 //! state machine above; this crate knows nothing of elections either, it receives a claim.
 
 mod batch;
+mod claim_record;
 pub mod conformance;
 mod error;
 mod faults;
+mod frame;
+mod group;
 mod journal;
 mod load;
+mod local;
 mod memory;
 mod memory_state;
 mod memory_writer;
+mod queue;
 mod record;
+mod replay;
 mod snapshot;
+mod store;
+mod store_writer;
 mod writer;
 
 pub use batch::Batch;
@@ -23,6 +31,7 @@ pub use error::{AppendError, ClaimError, LoadError, Outcome, Source};
 pub use faults::Faults;
 pub use journal::Journal;
 pub use load::{LoadSink, Loaded, Skipped};
+pub use local::LocalJournal;
 pub use memory::MemoryJournal;
 pub use record::{Record, RecordError};
 pub use snapshot::Snapshot;

@@ -72,11 +72,12 @@ impl Journal for MemoryJournal {
                 source: "the test refuses claims".into(),
             });
         }
-        let former = state.fence.holder().map(|holder| holder.epoch);
+        let former = state.fence.holder().cloned();
         state.fence.claim(claim.clone())?;
-        state.begin_reign(former, claim.epoch);
+        state.begin_reign(former.as_ref().map(|former| former.epoch), claim.epoch);
         drop(state);
         self.shared.wake();
-        Ok(Box::new(MemoryWriter::new(Arc::clone(&self.shared), claim)))
+        let shared = Arc::clone(&self.shared);
+        Ok(Box::new(MemoryWriter::new(shared, claim, former)))
     }
 }

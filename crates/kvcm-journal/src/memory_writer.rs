@@ -23,14 +23,16 @@ const LOAD_STEP: usize = 256;
 pub(crate) struct MemoryWriter {
     shared: Arc<Shared>,
     claim: Claim,
+    former: Option<Claim>,
     loaded: AtomicBool,
 }
 
 impl MemoryWriter {
-    pub(crate) const fn new(shared: Arc<Shared>, claim: Claim) -> Self {
+    pub(crate) const fn new(shared: Arc<Shared>, claim: Claim, former: Option<Claim>) -> Self {
         Self {
             shared,
             claim,
+            former,
             loaded: AtomicBool::new(false),
         }
     }
@@ -74,6 +76,10 @@ impl MemoryWriter {
 impl Writer for MemoryWriter {
     fn claim(&self) -> &Claim {
         &self.claim
+    }
+
+    fn former(&self) -> Option<&Claim> {
+        self.former.as_ref()
     }
 
     async fn load(&mut self, sink: &mut (dyn LoadSink + Send)) -> Result<Loaded, LoadError> {

@@ -4,12 +4,10 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use kvcm_fence::{ClusterId, Epoch};
 use thiserror::Error;
 
-use crate::Batch;
+use crate::{Batch, frame};
 
 /// The version of the record's own layout. Stored, so it never changes its meaning.
 const LAYOUT: u8 = 1;
-/// Length and checksum.
-const HEAD: usize = 8;
 
 /// A batch with its place. Encoded it is, in little-endian numbers:
 ///
@@ -86,34 +84,24 @@ impl Record {
         }
         let cluster = self.cluster.as_str().as_bytes();
         let ids: usize = requests.iter().map(|id| 2 + id.len()).sum();
-        let length = 1 + 1 + cluster.len() + 8 + 8 + 2 + 2 + 2 + ids + operations.len();
-        let stored_length = u32::try_from(length).map_err(|_| RecordError::TooLong {
-            what: "the record",
-            size: length,
-            limit: u32::MAX as usize,
-        })?;
-        out.reserve(HEAD + length);
-        let start = out.len();
-        out.put_u32_le(stored_length);
-        out.put_u32_le(0);
-        out.put_u8(LAYOUT);
-        // A cluster id has at most 64 bytes.
-        out.put_u8(cluster.len() as u8);
-        out.put_slice(cluster);
-        out.put_u64_le(self.epoch.get());
-        out.put_u64_le(self.seq);
-        out.put_u16_le(*kind);
-        out.put_u16_le(*version);
-        out.put_u16_le(count);
-        for id in requests {
-            // Checked above.
-            out.put_u16_le(id.len() as u16);
-            out.put_slice(id.as_bytes());
-        }
-        out.put_slice(operations);
-        let checksum = crc32fast::hash(&out[start + HEAD..]);
-        out[start + 4..start + HEAD].copy_from_slice(&checksum.to_le_bytes());
-        Ok(())
+        out.reserve(frame::HEAD + 24 + cluster.len() + ids + operations.len());
+        frame::put(out, |out| {
+            out.put_u8(LAYOUT);
+            // A cluster id has at most 64 bytes.
+            out.put_u8(cluster.len() as u8);
+            out.put_slice(cluster);
+            out.put_u64_le(self.epoch.get());
+            out.put_u64_le(self.seq);
+            out.put_u16_le(*kind);
+            out.put_u16_le(*version);
+            out.put_u16_le(count);
+            for id in requests {
+                // Checked above.
+                out.put_u16_le(id.len() as u16);
+                out.put_slice(id.as_bytes());
+            }
+            out.put_slice(operations);
+        })
     }
 
     /// Takes one record from the front of `input`. After an error `input` is unchanged.
@@ -121,27 +109,9 @@ impl Record {
     /// # Errors
     /// [`RecordError`].
     pub fn decode(input: &mut Bytes) -> Result<Self, RecordError> {
-        let mut head = input.clone();
-        let truncated = |need| RecordError::Truncated {
-            have: input.len(),
-            need,
-        };
-        if head.len() < HEAD {
-            return Err(truncated(HEAD));
-        }
-        let length = head.get_u32_le() as usize;
-        let expected = head.get_u32_le();
-        let need = HEAD.saturating_add(length);
-        if head.len() < length {
-            return Err(truncated(need));
-        }
-        let body = head.split_to(length);
-        let found = crc32fast::hash(&body);
-        if found != expected {
-            return Err(RecordError::Checksum { expected, found });
-        }
-        let record = Self::decode_body(body)?;
-        input.advance(need);
+        let mut rest = input.clone();
+        let record = Self::decode_body(frame::take(&mut rest)?)?;
+        *input = rest;
         Ok(record)
     }
 
@@ -244,9 +214,9 @@ mod tests {
     #[test]
     fn another_layout_is_named() {
         let mut bytes = BytesMut::from(&encoded(&sample())[..]);
-        bytes[HEAD] = 9;
-        let checksum = crc32fast::hash(&bytes[HEAD..]);
-        bytes[4..HEAD].copy_from_slice(&checksum.to_le_bytes());
+        bytes[frame::HEAD] = 9;
+        let checksum = crc32fast::hash(&bytes[frame::HEAD..]);
+        bytes[4..frame::HEAD].copy_from_slice(&checksum.to_le_bytes());
         assert_eq!(
             Record::decode(&mut bytes.freeze()),
             Err(RecordError::Layout(9))

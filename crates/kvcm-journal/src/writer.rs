@@ -25,6 +25,9 @@ pub trait Writer: fmt::Debug + Send + Sync + 'static {
     /// The claim under which it writes.
     fn claim(&self) -> &Claim;
 
+    /// The claim that stood before, if any: proof that somebody has led.
+    fn former(&self) -> Option<&Claim>;
+
     /// Reads the content in order: the chunks of the last snapshot, then the records after it.
     ///
     /// Has to succeed once before the first write. Dropping the future stops the load, and it can

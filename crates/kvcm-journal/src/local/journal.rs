@@ -1,0 +1,63 @@
+//! The journal, before anyone may write to it.
+
+use std::{io, path::Path, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use kvcm_fence::Claim;
+
+use super::{claim, directory::Directory, disk::Disk, store::LocalStore};
+use crate::{ClaimError, Journal, Writer, store_writer::StoreWriter};
+
+/// A journal in a directory of this host, for the processes of this host.
+///
+/// The directory comes into being with the first claim. File calls are made by one thread of the
+/// journal's own, so that a disk that hangs blocks nobody.
+#[derive(Debug)]
+pub struct LocalJournal {
+    directory: Arc<Directory>,
+    disk: Disk,
+}
+
+impl LocalJournal {
+    /// The journal in this directory, which is not touched yet.
+    ///
+    /// # Errors
+    /// When the system refuses a thread.
+    pub fn new(path: &Path) -> io::Result<Self> {
+        Ok(Self {
+            directory: Arc::new(Directory::new(path)),
+            disk: Disk::start()?,
+        })
+    }
+
+    #[cfg(test)]
+    pub(super) fn directory(&self) -> &Arc<Directory> {
+        &self.directory
+    }
+
+    #[cfg(test)]
+    pub(super) const fn disk(&self) -> &Disk {
+        &self.disk
+    }
+}
+
+#[async_trait]
+impl Journal for LocalJournal {
+    fn describe(&self) -> String {
+        format!("local journal {}", self.directory.path().display())
+    }
+
+    async fn claim(&self, claim: Claim, timeout: Duration) -> Result<Box<dyn Writer>, ClaimError> {
+        let directory = self.directory.clone();
+        let by = claim.clone();
+        let claiming = move || claim::claim(&directory, &by);
+        let claimed = self.disk.run_within(timeout, claiming).await;
+        let claimed = claimed.map_err(|no_answer| ClaimError::Unavailable {
+            outcome: no_answer.outcome,
+            source: no_answer.why.into(),
+        })??;
+        let former = claimed.former.clone();
+        let store = LocalStore::new(self.directory.clone(), self.disk.clone(), claimed);
+        Ok(Box::new(StoreWriter::new(claim, former, Arc::new(store))))
+    }
+}
