@@ -20,12 +20,14 @@ mod memory_state;
 mod memory_writer;
 mod queue;
 mod record;
+mod redis;
 mod replay;
 mod snapshot;
 mod store;
 mod store_writer;
 mod writer;
 
+pub use self::redis::RedisJournal;
 pub use batch::Batch;
 pub use error::{AppendError, ClaimError, LoadError, Outcome, Source};
 pub use faults::Faults;

@@ -28,7 +28,6 @@ pub(crate) enum StoreError {
     /// Another claim stands.
     Fenced(Fenced),
     /// The store has lost what it had acknowledged; it has the batches up to this one.
-    #[expect(dead_code, reason = "for stores that replicate")]
     WentBack(u64),
     /// Not now: what is wrong, and what to do about it.
     Unavailable(String),

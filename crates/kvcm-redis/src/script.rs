@@ -49,6 +49,21 @@ impl Script {
         args: &[&str],
         replicas: Option<Replicas>,
     ) -> RedisResult<Answer<T>> {
+        let args: Vec<&[u8]> = args.iter().map(|arg| arg.as_bytes()).collect();
+        self.run_bytes(link, keys, &args, replicas).await
+    }
+
+    /// [`run`](Self::run) with arguments that need not be text.
+    ///
+    /// # Errors
+    /// What the server or the driver says, as it is.
+    pub async fn run_bytes<T: FromRedisValue>(
+        &self,
+        link: &mut Link,
+        keys: &[&str],
+        args: &[&[u8]],
+        replicas: Option<Replicas>,
+    ) -> RedisResult<Answer<T>> {
         let by_digest = command("EVALSHA", &self.digest, keys, args);
         match send(link, by_digest, replicas).await {
             Err(error) if is_missing_script(&error) => {
@@ -69,17 +84,18 @@ impl Script {
         keys: &[Vec<&str>],
         args: &[&str],
     ) -> RedisResult<Vec<T>> {
+        let args: Vec<&[u8]> = args.iter().map(|arg| arg.as_bytes()).collect();
         let mut pipeline = Pipeline::with_capacity(keys.len() + 1);
         // Loaded first: one unknown digest would fail the whole batch.
         pipeline.cmd("SCRIPT").arg("LOAD").arg(&self.text).ignore();
         for keys in keys {
-            pipeline.add_command(command("EVALSHA", &self.digest, keys, args));
+            pipeline.add_command(command("EVALSHA", &self.digest, keys, &args));
         }
         pipeline.query_async(&mut link.connection).await
     }
 }
 
-fn command(name: &str, script: &str, keys: &[&str], args: &[&str]) -> Cmd {
+fn command(name: &str, script: &str, keys: &[&str], args: &[&[u8]]) -> Cmd {
     let mut command = redis::cmd(name);
     command.arg(script).arg(keys.len()).arg(keys).arg(args);
     command

@@ -30,7 +30,10 @@ const ARROWS: &[(&str, &[&str])] = &[
         "elector",
         &["coordination-core", "kvcm-clock", "kvcm-fence"],
     ),
-    ("kvcm-journal", &["kvcm-fence", "kvcm-redis", "kvcm-uri"]),
+    (
+        "kvcm-journal",
+        &["kvcm-clock", "kvcm-fence", "kvcm-redis", "kvcm-uri"],
+    ),
     ("kvcm-proto", &[]),
     ("kvcm-registry", &["kvcm-fence", "kvcm-journal"]),
     ("kvcm-index", &[]),

@@ -1,0 +1,196 @@
+//! The server under one claim.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use kvcm_fence::Claim;
+use kvcm_redis::{Class, Outcome as Done};
+use tokio::sync::Mutex;
+
+use super::{
+    client::{CallError, Client, described, text},
+    journal::Keys,
+    scripts,
+};
+use crate::{
+    AppendError, LoadError, LoadSink, Loaded, LogSize, RecordError, Snapshot,
+    group::{self, Group, Piece},
+    replay::Replay,
+    store::{Store, StoreError},
+};
+
+/// Groups that are read in one round trip.
+const GROUPS: u64 = 16;
+/// How long a snapshot may take before what was written of it goes away again.
+const UNFINISHED_MS: u64 = 3_600_000;
+
+/// What was there when the claim was made. Nobody else changes it.
+#[derive(Clone, Debug)]
+pub(super) struct Content {
+    pub(super) seq: u64,
+    pub(super) through: u64,
+    /// The name of the snapshot, or empty.
+    pub(super) snapshot: String,
+    pub(super) version: u16,
+    pub(super) chunks: u64,
+}
+
+/// The server under one claim.
+#[derive(Debug)]
+pub(super) struct RedisStore {
+    client: Arc<Client>,
+    keys: Keys,
+    claim: Claim,
+    content: Content,
+    /// The name of the snapshot that counts; locked while another one is written.
+    snapshot: Mutex<String>,
+}
+
+impl RedisStore {
+    pub(super) fn new(client: Arc<Client>, keys: Keys, claim: Claim, content: Content) -> Self {
+        Self {
+            client,
+            keys,
+            claim,
+            snapshot: Mutex::new(content.snapshot.clone()),
+            content,
+        }
+    }
+
+    fn snapshot_key(&self, name: &str) -> String {
+        format!("{}:{name}", self.keys.snapshot)
+    }
+
+    /// Elements of a list from `first` on, at most `count`.
+    async fn read(&self, list: &str, first: u64, count: u64) -> Result<Vec<Bytes>, LoadError> {
+        let keys = [self.keys.meta.as_str(), list];
+        let range = [text(first), text(first + count - 1)];
+        let read = self
+            .client
+            .call_under(&self.claim, &scripts::READ, &keys, false, &range);
+        match read.await {
+            Ok(elements) => Ok(elements.collect()),
+            Err(CallError::Fenced(fenced)) => Err(LoadError::Fenced(fenced)),
+            Err(CallError::Seq(_)) => Err(LoadError::Unavailable {
+                source: "the journal went back in time".into(),
+            }),
+            Err(CallError::Failed(failure)) => Err(LoadError::Unavailable {
+                source: described(&failure).into(),
+            }),
+        }
+    }
+
+    async fn write_snapshot(&self, snapshot: Snapshot) -> Result<(), CallError> {
+        let mut current = self.snapshot.lock().await;
+        let name = format!("{}:{:016x}", snapshot.through, fastrand::u64(..));
+        let key = self.snapshot_key(&name);
+        let (client, claim) = (&self.client, &self.claim);
+        let count = snapshot.chunks.len() as u64;
+        for (index, chunk) in (0..).zip(snapshot.chunks) {
+            let keys = [self.keys.meta.as_str(), &key];
+            let more = [text(index), chunk, text(UNFINISHED_MS)];
+            let added = client.call_under(claim, &scripts::CHUNK, &keys, true, &more);
+            added.await?;
+        }
+        let old = match current.as_str() {
+            "" => key.clone(),
+            old => self.snapshot_key(old),
+        };
+        let Keys {
+            meta, log, ends, ..
+        } = &self.keys;
+        let keys = [meta.as_str(), log, ends, &key, &old];
+        let more = [
+            text(snapshot.through),
+            text(count),
+            text(snapshot.version.into()),
+            Bytes::copy_from_slice(name.as_bytes()),
+        ];
+        let replaced = client.call_under(claim, &scripts::SNAPSHOT, &keys, true, &more);
+        replaced.await?;
+        *current = name;
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Store for RedisStore {
+    async fn load(&self, sink: &mut (dyn LoadSink + Send)) -> Result<(Loaded, LogSize), LoadError> {
+        let mut replay = Replay::new(self.claim.cluster.clone());
+        let content = &self.content;
+        if !content.snapshot.is_empty() {
+            let key = self.snapshot_key(&content.snapshot);
+            replay.snapshot_through(content.through);
+            for index in 0..content.chunks {
+                match self.read(&key, index, 1).await?.pop() {
+                    Some(chunk) => replay.chunk(content.through, content.version, chunk, sink)?,
+                    None => replay.skip(&key, format!("chunk {index} is missing")),
+                }
+            }
+        }
+        let mut first = 0;
+        loop {
+            let groups = self.read(&self.keys.log, first, GROUPS).await?;
+            if groups.is_empty() {
+                break;
+            }
+            for (index, bytes) in (first..).zip(&groups) {
+                let place = format!("{}, element {index}", self.keys.log);
+                let mut found = group::cut(bytes);
+                if found.end < bytes.len() {
+                    let reason = RecordError::Malformed("the group is not whole");
+                    let bytes = bytes.slice(found.end..);
+                    found
+                        .pieces
+                        .push((found.end, Piece::Damaged { bytes, reason }));
+                }
+                for (_, piece) in &found.pieces {
+                    replay.piece(&place, piece, sink)?;
+                }
+            }
+            first += groups.len() as u64;
+        }
+        Ok(replay.finish(&self.keys.log, content.seq))
+    }
+
+    async fn append(&self, group: &Group) -> Result<(), StoreError> {
+        let Keys {
+            meta, log, ends, ..
+        } = &self.keys;
+        let keys = [meta.as_str(), log, ends];
+        let more = [text(group.first), text(group.last), group.bytes.clone()];
+        let appended = self
+            .client
+            .call_under(&self.claim, &scripts::APPEND, &keys, true, &more);
+        Ok(appended.await.map(drop)?)
+    }
+
+    async fn snapshot(&self, snapshot: Snapshot, timeout: Duration) -> Result<(), AppendError> {
+        let written = tokio::time::timeout(timeout, self.write_snapshot(snapshot)).await;
+        match written {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(CallError::Fenced(fenced))) => Err(AppendError::Fenced(fenced)),
+            Ok(Err(CallError::Seq(_))) => {
+                Err(AppendError::not_done("the journal went back in time"))
+            }
+            Ok(Err(CallError::Failed(failure))) => {
+                let why = described(&failure);
+                let unknown = Class::Retryable {
+                    outcome: Done::Unknown,
+                };
+                Err(if failure.class == unknown {
+                    AppendError::unknown(why)
+                } else {
+                    AppendError::not_done(why)
+                })
+            }
+            Err(_) => {
+                let millis = timeout.as_millis();
+                Err(AppendError::unknown(format!(
+                    "the snapshot was not written within {millis} ms"
+                )))
+            }
+        }
+    }
+}
