@@ -4,6 +4,7 @@
 
 mod arrows;
 mod links;
+mod named_tests;
 mod text;
 
 use std::{
@@ -20,6 +21,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
     let files = files()?;
     let mut wrong = arrows::check(&metadata::load()?);
     wrong.extend(text::check(&files));
+    wrong.extend(named_tests::check(&files));
     wrong.extend(links::check(&files, &|path| {
         shell::root().join(path).exists()
     }));
@@ -95,6 +97,11 @@ mod tests {
     fn links_between_documents_lead_somewhere() {
         let wrong = links::check(&files().unwrap(), &|path| shell::root().join(path).exists());
         assert_eq!(wrong, [] as [String; 0]);
+    }
+
+    #[test]
+    fn tests_that_documents_name_exist() {
+        assert_eq!(named_tests::check(&files().unwrap()), [] as [String; 0]);
     }
 
     #[test]

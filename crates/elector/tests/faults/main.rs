@@ -1,7 +1,7 @@
 //! The faults that leader elections of this kind have had, each a test that names it.
 //!
-//! *Fault n* is a fault of the predecessor, *case En* one that was reported of another system; the
-//! appendix of `docs/ELECTION.md` lists all of them, with the tests that lie in other crates.
+//! *Fault n* is a fault of the predecessor, *case En* one that was reported of another system;
+//! `docs/FAULTS.md` lists all of them, with the tests that lie in other crates.
 //!
 //! `stage.rs` has one election and an honest backend, and `predecessor.rs` the predecessor's own
 //! logic for the same stage: it must fail where the real core does not. `nodes.rs` runs whole
