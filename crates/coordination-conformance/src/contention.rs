@@ -1,14 +1,12 @@
-//! Many at once, and calls that are given up.
+//! Many at once.
 
-use std::{future::Future, pin::pin, task::Poll};
-
-use coordination_core::{Expect, LockOutcome, RenewOutcome, SetOutcome, UnlockOutcome};
-use futures_util::future::{join_all, poll_fn};
+use coordination_core::{Expect, LockOutcome, SetOutcome, UnlockOutcome};
+use futures_util::future::join_all;
 use kvcm_fence::Epoch;
 
 use crate::{
     Subject,
-    handle::{Handle, LONG, acquired, owner},
+    handle::{Handle, LONG, owner},
 };
 
 /// Of many contenders exactly one acquires, all the others see it, and epochs rise.
@@ -42,33 +40,6 @@ pub async fn one_wins_each_round(subject: &dyn Subject) {
     }
 }
 
-/// A call that was dropped has happened or not; either way the lock has one holder at most, its
-/// holder can use it, and it becomes free again.
-pub async fn a_dropped_call_leaves_a_usable_lock(subject: &dyn Subject) {
-    let (one, two) = (Handle::open(subject).await, Handle::open(subject).await);
-    let (a, b) = (owner("a", 1), owner("b", 2));
-    let mut last = Epoch::ZERO;
-    for polls in (0..4).cycle().take(40) {
-        give_up(polls, one.try_lock(&a, LONG)).await;
-        // The same caller finds out what became of it.
-        let epoch = one.acquire(&a, LONG).await.epoch;
-        assert!(epoch > last);
-        last = epoch;
-        give_up(polls, one.renew(&a, epoch, LONG, "renewed")).await;
-        assert_eq!(one.renew(&a, epoch, LONG, "").await, RenewOutcome::Renewed);
-        give_up(polls, one.unlock(&a, epoch)).await;
-        let unlocked = one.unlock(&a, epoch).await;
-        assert!(
-            matches!(unlocked, UnlockOutcome::Unlocked | UnlockOutcome::NotHeld),
-            "{unlocked:?}"
-        );
-        let other = acquired(two.try_lock(&b, LONG).await).epoch;
-        assert!(other > epoch);
-        assert_eq!(two.unlock(&b, other).await, UnlockOutcome::Unlocked);
-        last = last.max(other);
-    }
-}
-
 /// Read, change and set with the version that was read: no change of another is overwritten.
 pub async fn contended_values_lose_no_update(subject: &dyn Subject) {
     let handles = join_all((0..4).map(|_| Handle::open(subject))).await;
@@ -88,16 +59,4 @@ pub async fn contended_values_lose_no_update(subject: &dyn Subject) {
     }))
     .await;
     assert_eq!(handles[0].get("sum").await.unwrap().text, "40");
-}
-
-/// Polls a call some times, with a chance for others between, and drops it.
-async fn give_up<T>(polls: u32, call: impl Future<Output = T>) {
-    let mut call = pin!(call);
-    for _ in 0..polls {
-        let ready = poll_fn(|context| Poll::Ready(call.as_mut().poll(context).is_ready())).await;
-        if ready {
-            return;
-        }
-        tokio::task::yield_now().await;
-    }
 }

@@ -16,6 +16,7 @@
 )]
 
 pub mod arguments;
+pub mod cancellation;
 pub mod contention;
 pub mod ends;
 pub mod epochs;

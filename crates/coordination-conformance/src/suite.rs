@@ -9,8 +9,9 @@ macro_rules! suite {
         $crate::suite! {
             @each $make;
             arguments: bad_arguments_are_fatal_and_named, a_past_deadline_returns_at_once;
-            contention: one_wins_each_round, a_dropped_call_leaves_a_usable_lock,
-                contended_values_lose_no_update;
+            cancellation: a_lock_operation_may_be_dropped_wherever_it_waits,
+                a_value_operation_may_be_dropped_wherever_it_waits;
+            contention: one_wins_each_round, contended_values_lose_no_update;
             ends: release_is_told_to_the_next_reign, expiry_is_told_to_the_next_reign,
                 a_dead_life_is_taken_over_at_once, a_wrong_presumption_takes_nothing,
                 an_own_expired_lock_is_a_new_reign;
