@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File, OpenOptions},
-    io::{self, ErrorKind, Write},
+    io::{self, ErrorKind},
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
@@ -10,7 +10,7 @@ use std::{
 use coordination_core::Error;
 
 use crate::{
-    Options,
+    Options, disk,
     error::{file_error, not_done, unknown},
     file_system,
     names::TEMPORARY,
@@ -64,7 +64,7 @@ impl Directory {
     /// That the directory is there and still on its file system: an unmounted one leaves an empty
     /// directory behind, where every lock would look free.
     pub(crate) fn check(&self) -> Result<(), Error> {
-        let found = fs::metadata(&self.path).map_err(not_done("find", &self.path))?;
+        let found = disk::metadata(&self.path).map_err(not_done("find", &self.path))?;
         if found.dev() != self.device {
             let path = self.path.display();
             return Err(Error::not_done(format!(
@@ -86,7 +86,7 @@ impl Directory {
     pub(crate) fn names(&self) -> Result<Vec<String>, Error> {
         let failed = || not_done("list", &self.path);
         let mut names = Vec::new();
-        for entry in fs::read_dir(&self.path).map_err(failed())? {
+        for entry in disk::read_dir(&self.path).map_err(failed())? {
             let name = entry.map_err(failed())?.file_name();
             // A name that is no text is none of ours.
             if let Ok(name) = name.into_string() {
@@ -99,7 +99,7 @@ impl Directory {
     /// What a file holds, or none when there is no such file in a directory that is there.
     pub(crate) fn read(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
         let path = self.path_of(name);
-        match fs::read(&path) {
+        match disk::read(&path) {
             Ok(bytes) => Ok(Some(bytes)),
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 self.check()?;
@@ -118,7 +118,7 @@ impl Directory {
     /// The same, and a power cut leaves the old or the new, the new after
     /// [`Self::make_durable`].
     pub(crate) fn replace_durably(&self, name: &str, bytes: &[u8]) -> Result<(), Error> {
-        self.replace_by(name, || self.write_temporary(bytes)?.sync_data())
+        self.replace_by(name, || disk::sync(&self.write_temporary(bytes)?))
     }
 
     fn replace_by(
@@ -127,10 +127,10 @@ impl Directory {
         write_temporary: impl FnOnce() -> io::Result<()>,
     ) -> Result<(), Error> {
         let path = self.path_of(name);
-        let written = write_temporary().and_then(|()| fs::rename(&self.temporary, &path));
+        let written = write_temporary().and_then(|()| disk::rename(&self.temporary, &path));
         if let Err(error) = written {
             // It may not even have been created.
-            let _ = fs::remove_file(&self.temporary);
+            let _ = disk::remove_file(&self.temporary);
             return Err(not_done("write", &path)(error));
         }
         Ok(())
@@ -145,7 +145,7 @@ impl Directory {
     /// [`Self::make_durable`].
     pub(crate) fn add_mark(&self, name: &str) -> Result<(), Error> {
         let path = self.path_of(name);
-        let created = OpenOptions::new().write(true).create_new(true).open(&path);
+        let created = disk::open(OpenOptions::new().write(true).create_new(true), &path);
         created.map_err(not_done("create", &path))?;
         Ok(())
     }
@@ -160,13 +160,13 @@ impl Directory {
     /// Removes a file. Durable after the next [`Self::make_durable`].
     pub(crate) fn remove(&self, name: &str) -> Result<(), Error> {
         let path = self.path_of(name);
-        fs::remove_file(&path).map_err(not_done("remove", &path))
+        disk::remove_file(&path).map_err(not_done("remove", &path))
     }
 
     /// Removes files that nobody needs, if possible.
     pub(crate) fn discard<'n>(&self, names: impl IntoIterator<Item = &'n str>) {
         for name in names {
-            if let Err(error) = fs::remove_file(self.path_of(name)) {
+            if let Err(error) = disk::remove_file(&self.path_of(name)) {
                 tracing::debug!(%error, name, "cannot remove a file that nobody needs");
             }
         }
@@ -179,20 +179,22 @@ impl Directory {
             .map(|number| format!("{name}.damaged.{number}"))
             .find(|aside| fs::symlink_metadata(self.path_of(aside)).is_err())
             .unwrap_or_default();
-        fs::rename(&path, self.path_of(&aside)).map_err(not_done("set aside", &path))?;
+        disk::rename(&path, &self.path_of(&aside)).map_err(not_done("set aside", &path))?;
         tracing::warn!(file = %path.display(), how, aside, "a damaged record was set aside");
         self.make_durable()
     }
 
     fn write_temporary(&self, bytes: &[u8]) -> io::Result<File> {
-        let mut file = File::create(&self.temporary)?;
-        file.write_all(bytes)?;
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true);
+        let file = disk::open(&options, &self.temporary)?;
+        disk::write_all(&file, bytes)?;
         Ok(file)
     }
 
     fn sync(&self) -> io::Result<()> {
         #[cfg(test)]
         self.remember_sync();
-        File::open(&self.path)?.sync_all()
+        disk::sync(&disk::open(OpenOptions::new().read(true), &self.path)?)
     }
 }

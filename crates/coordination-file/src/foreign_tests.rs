@@ -6,9 +6,11 @@ use coordination_core::{
     Acquired, Backend, Error, Expect, LockOutcome, Owner, ReignEnd, RenewOutcome, Reservation,
     TryLock,
 };
+use futures_util::StreamExt;
 use kvcm_clock::{Clock, ManualClock, Moment};
 use kvcm_fence::{Epoch, Incarnation};
 use tempfile::TempDir;
+use tokio::time::timeout;
 
 use crate::{FileBackend, Options};
 
@@ -30,13 +32,21 @@ fn owner(node: &str, incarnation: u128) -> Owner {
 }
 
 async fn try_lock(backend: &FileBackend, owner: &Owner) -> Result<LockOutcome, Error> {
+    presume(backend, owner, None).await
+}
+
+async fn presume(
+    backend: &FileBackend,
+    owner: &Owner,
+    presumed_dead: Option<(Incarnation, Epoch)>,
+) -> Result<LockOutcome, Error> {
     let request = TryLock {
         key: "k",
         owner,
         ttl: TTL,
         floor: Epoch::ZERO,
         info: "",
-        presumed_dead: None,
+        presumed_dead,
     };
     backend.try_lock(request, Moment::NEVER).await
 }
@@ -54,13 +64,13 @@ async fn renew(backend: &FileBackend, owner: &Owner, epoch: Epoch) -> RenewOutco
 }
 
 #[tokio::test]
-async fn a_lease_of_another_boot_is_waited_for_once_and_its_end_is_unknown() {
+pub(crate) async fn a_lease_of_another_boot_is_waited_for_once_and_its_end_is_unknown() {
     let dir = TempDir::new().unwrap();
-    let (before, _) = open(dir.path(), "boot 1", Duration::from_secs(1_000_000));
+    let (before, _) = open(dir.path(), "boot-1", Duration::from_secs(1_000_000));
     let (a, b) = (owner("a", 1), owner("b", 2));
     let first = acquire(&before, &a).await;
     drop(before);
-    let (after, clock) = open(dir.path(), "boot 2", Duration::from_secs(5));
+    let (after, clock) = open(dir.path(), "boot-2", Duration::from_secs(5));
     let outcome = try_lock(&after, &b).await.unwrap();
     assert!(matches!(outcome, LockOutcome::Held(holder) if holder.remaining == TTL));
     clock.advance(TTL - Duration::from_nanos(1));
@@ -73,6 +83,31 @@ async fn a_lease_of_another_boot_is_waited_for_once_and_its_end_is_unknown() {
     assert_eq!((previous.owner, previous.epoch), (a, first.epoch));
     assert_eq!(previous.end, ReignEnd::Unknown);
     assert_eq!(previous.lease_left, Duration::ZERO);
+}
+
+/// Where the kernel of another host has the lock, ours finds it free.
+#[tokio::test]
+pub(crate) async fn a_lifetime_lock_proves_a_death_on_its_own_boot_only() {
+    for (name, is_proof) in [("boot-1 time:2", true), ("boot-2 time:1", false)] {
+        let dir = TempDir::new().unwrap();
+        let (there, _) = open(dir.path(), "boot-1 time:1", Duration::from_secs(1_000_000));
+        let (a, b) = (owner("a", 1), owner("b", 2));
+        let first = acquire(&there, &a).await;
+        drop(there);
+        let (here, _) = open(dir.path(), name, Duration::from_secs(5));
+        let presumed = Some((a.incarnation, first.epoch));
+        let patience = Duration::from_millis(if is_proof { 20_000 } else { 200 });
+        let told = timeout(patience, here.watch("k").next()).await;
+        assert_eq!(told.is_ok(), is_proof, "{told:?}");
+        match presume(&here, &b, presumed).await.unwrap() {
+            LockOutcome::Acquired(second) => {
+                assert!(is_proof && second.epoch > first.epoch);
+                assert_eq!(second.previous.unwrap().end, ReignEnd::Dead);
+            }
+            LockOutcome::Held(holder) => assert!(!is_proof && holder.remaining == TTL),
+            other => panic!("{other:?}"),
+        }
+    }
 }
 
 #[tokio::test]
@@ -92,8 +127,8 @@ async fn a_lease_that_ends_far_too_late_is_of_another_clock() {
 #[tokio::test]
 async fn a_record_that_another_clock_goes_on_changing_is_fatal() {
     let dir = TempDir::new().unwrap();
-    let (here, clock) = open(dir.path(), "host 1", Duration::from_secs(5));
-    let (there, clock_there) = open(dir.path(), "host 2", Duration::from_secs(77));
+    let (here, clock) = open(dir.path(), "host-1", Duration::from_secs(5));
+    let (there, clock_there) = open(dir.path(), "host-2", Duration::from_secs(77));
     let (a, b) = (owner("a", 1), owner("b", 2));
     let epoch = acquire(&there, &a).await.epoch;
     let outcome = try_lock(&here, &b).await.unwrap();
@@ -112,8 +147,8 @@ async fn a_record_that_another_clock_goes_on_changing_is_fatal() {
 #[tokio::test]
 async fn a_record_that_another_clock_wrote_over_ours_is_fatal() {
     let dir = TempDir::new().unwrap();
-    let (here, _) = open(dir.path(), "host 1", Duration::from_secs(5));
-    let (there, clock_there) = open(dir.path(), "host 2", Duration::from_secs(77));
+    let (here, _) = open(dir.path(), "host-1", Duration::from_secs(5));
+    let (there, clock_there) = open(dir.path(), "host-2", Duration::from_secs(77));
     let (a, b) = (owner("a", 1), owner("b", 2));
     let epoch = acquire(&here, &a).await.epoch;
     assert!(matches!(
@@ -129,7 +164,7 @@ async fn a_record_that_another_clock_wrote_over_ours_is_fatal() {
 #[tokio::test]
 async fn a_lock_that_was_released_on_another_boot_is_free_for_all() {
     let dir = TempDir::new().unwrap();
-    let (before, _) = open(dir.path(), "boot 1", Duration::from_secs(1_000_000));
+    let (before, _) = open(dir.path(), "boot-1", Duration::from_secs(1_000_000));
     let a = owner("a", 1);
     let epoch = acquire(&before, &a).await.epoch;
     let wish = Reservation {
@@ -138,7 +173,7 @@ async fn a_lock_that_was_released_on_another_boot_is_free_for_all() {
     };
     let unlocked = before.unlock("k", &a, epoch, Some(&wish), Moment::NEVER);
     unlocked.await.unwrap();
-    let (after, _) = open(dir.path(), "boot 2", Duration::from_secs(5));
+    let (after, _) = open(dir.path(), "boot-2", Duration::from_secs(5));
     let taken = acquire(&after, &owner("b", 2)).await;
     assert!(taken.epoch > epoch);
     assert_eq!(taken.previous.unwrap().end, ReignEnd::Released);
@@ -147,7 +182,7 @@ async fn a_lock_that_was_released_on_another_boot_is_free_for_all() {
 #[tokio::test]
 async fn values_that_would_expire_do_not_outlive_their_boot() {
     let dir = TempDir::new().unwrap();
-    let (before, _) = open(dir.path(), "boot 1", Duration::from_secs(1));
+    let (before, _) = open(dir.path(), "boot-1", Duration::from_secs(1));
     let end = Moment::NEVER;
     for (key, ttl) in [("node", Some(TTL)), ("setting", None)] {
         before
@@ -155,7 +190,7 @@ async fn values_that_would_expire_do_not_outlive_their_boot() {
             .await
             .unwrap();
     }
-    let (after, _) = open(dir.path(), "boot 2", Duration::from_secs(5));
+    let (after, _) = open(dir.path(), "boot-2", Duration::from_secs(5));
     assert_eq!(after.get_value("node", end).await.unwrap(), None);
     assert!(after.get_value("setting", end).await.unwrap().is_some());
 }

@@ -1,7 +1,7 @@
 //! Mutual exclusion between processes.
 
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{File, OpenOptions},
     io::{self, ErrorKind},
     os::unix::fs::MetadataExt,
     path::Path,
@@ -16,7 +16,7 @@ use rustix::{
     io::Errno,
 };
 
-use crate::{directory::Directory, error::not_done, names::GUARD, worker::Call};
+use crate::{directory::Directory, disk, error::not_done, names::GUARD, worker::Call};
 
 /// The first wait between two tries; waits double up to [`WAIT_MAX`].
 const WAIT_MIN: Duration = Duration::from_micros(50);
@@ -51,7 +51,7 @@ impl Guard {
                     self.file.insert(Arc::new(file)).clone()
                 }
             };
-            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            match disk::lock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => {
                     let guarded = Guarded { file };
                     if is_at(&guarded.file, &path).map_err(not_done("examine", &path))? {
@@ -82,7 +82,7 @@ impl Drop for Guarded {
 /// Whether the open file is the one that stands at `path`.
 pub(crate) fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     let open = file.metadata()?;
-    match fs::metadata(path) {
+    match disk::metadata(path) {
         Ok(found) => Ok((found.dev(), found.ino()) == (open.dev(), open.ino())),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),
@@ -90,10 +90,7 @@ pub(crate) fn is_at(file: &File, path: &Path) -> io::Result<bool> {
 }
 
 fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(path)
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    disk::open(&options, path)
 }

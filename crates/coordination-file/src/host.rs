@@ -20,6 +20,12 @@ pub(crate) fn clock_name() -> Result<String, Error> {
     Ok(format!("{} {namespace}", boot.trim()))
 }
 
+/// Whether two clocks are of one boot of one host, so that one kernel knows of all locks of files.
+pub(crate) fn same_boot(one: &str, other: &str) -> bool {
+    let boot = |clock: &str| clock.split(' ').next().map(str::to_owned);
+    boot(one) == boot(other)
+}
+
 /// A process, as far as others can find it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Process {

@@ -6,7 +6,7 @@ use rustix::{
     fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags},
     io::Errno,
 };
-use tokio::io::unix::AsyncFd;
+use tokio::net::unix::pipe::Receiver;
 
 use crate::readiness;
 
@@ -19,7 +19,7 @@ pub(crate) struct NameWatch {
 /// Events come from the beginning on; the runtime is only known at the first wait.
 enum Queue {
     Fresh(Option<OwnedFd>),
-    Registered(AsyncFd<OwnedFd>),
+    Registered(Receiver),
 }
 
 impl NameWatch {
@@ -52,18 +52,17 @@ impl NameWatch {
             return Err(io::ErrorKind::NotConnected.into());
         };
         loop {
-            let mut ready = queue.readable().await?;
-            let is_ours = read_all(queue.get_ref(), &self.name)?;
-            ready.clear_ready();
-            if is_ours {
-                return Ok(());
+            queue.readable().await?;
+            match queue.try_io(|| read_all(queue, &self.name)) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                done => return done,
             }
         }
     }
 }
 
-/// Empties the queue; returns whether the file `name` may have been replaced.
-fn read_all(queue: &OwnedFd, name: &str) -> io::Result<bool> {
+/// Empties the queue. `WouldBlock` unless the file `name` may have been replaced.
+fn read_all(queue: &Receiver, name: &str) -> io::Result<()> {
     let mut buffer = [MaybeUninit::uninit(); 4096];
     let mut reader = Reader::new(queue, &mut buffer);
     let mut is_ours = false;
@@ -78,7 +77,7 @@ fn read_all(queue: &OwnedFd, name: &str) -> io::Result<bool> {
                 let file = event.file_name();
                 is_ours |= overflow || file.is_some_and(|file| file.to_bytes() == name.as_bytes());
             }
-            Err(Errno::AGAIN) => return Ok(is_ours),
+            Err(Errno::AGAIN) if is_ours => return Ok(()),
             Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }

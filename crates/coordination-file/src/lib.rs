@@ -40,6 +40,9 @@
 
 mod backend;
 mod directory;
+mod disk;
+#[cfg(test)]
+mod disk_fault_tests;
 mod error;
 mod file_system;
 #[cfg(test)]
@@ -52,6 +55,8 @@ mod lock_file;
 mod lock_record;
 mod look;
 mod names;
+#[cfg(test)]
+mod namespace_tests;
 mod options;
 #[cfg(test)]
 mod power_cut_tests;

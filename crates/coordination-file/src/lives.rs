@@ -9,12 +9,9 @@ use std::{
 
 use coordination_core::Error;
 use kvcm_fence::Incarnation;
-use rustix::{
-    fs::{FlockOperation, flock},
-    io::Errno,
-};
+use rustix::{fs::FlockOperation, io::Errno};
 
-use crate::{directory::Directory, error::not_done, guard::is_at, names};
+use crate::{directory::Directory, disk, error::not_done, guard::is_at, names};
 
 /// The lifetime locks of the owners in this process. Closing the files, by the backend's end or
 /// the process's, is their death.
@@ -50,14 +47,10 @@ impl Lives {
         if kept {
             return Ok(());
         }
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&path)
-            .map_err(not_done("open", &path))?;
-        flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|error| {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        let file = disk::open(&options, &path).map_err(not_done("open", &path))?;
+        disk::lock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|error| {
             if error == Errno::WOULDBLOCK {
                 Error::not_done(format!("another process lives as {incarnation}"))
             } else {
@@ -113,7 +106,7 @@ pub(crate) fn bury(directory: &Directory, name: &str) {
 
 /// The file, locked by us, when no other had locked it.
 fn freed(path: &Path, operation: FlockOperation) -> Option<File> {
-    let file = File::open(path).ok()?;
-    flock(&file, operation).ok()?;
+    let file = disk::open(OpenOptions::new().read(true), path).ok()?;
+    disk::lock(&file, operation).ok()?;
     is_at(&file, path).ok()?.then_some(file)
 }

@@ -10,7 +10,8 @@ use kvcm_clock::{Moment, wall_clock_ms};
 use kvcm_fence::{Epoch, Incarnation};
 
 use crate::{
-    host::Process,
+    directory::Directory,
+    host::{self, Process},
     lives,
     lock_record::LockRecord,
     names,
@@ -27,6 +28,16 @@ const KIND: &str = "lock";
 pub(crate) struct Found {
     pub(crate) reign: Reign,
     pub(crate) process: Process,
+    /// Whether our kernel has its lifetime lock. That of another, which may be another host, tells
+    /// us nothing: there the lease is waited for.
+    pub(crate) is_of_our_boot: bool,
+}
+
+impl Found {
+    /// Whether the holder's death is proven.
+    pub(crate) fn is_dead(&self, directory: &Directory) -> bool {
+        self.is_of_our_boot && lives::is_dead(directory, self.reign.owner.incarnation)
+    }
 }
 
 impl Store {
@@ -56,9 +67,11 @@ impl Store {
         }
         let counter_before = state.counter;
         let before = state.reign.clone();
-        let proven_dead = request
-            .presumed_dead
-            .filter(|(incarnation, _)| lives::is_dead(&self.directory, *incarnation));
+        let proven_dead = request.presumed_dead.filter(|(incarnation, _)| {
+            let holder = found.as_ref();
+            let holder = holder.filter(|found| found.reign.owner.incarnation == *incarnation);
+            holder.is_some_and(|holder| holder.is_dead(&self.directory))
+        });
         let request = TryLock {
             presumed_dead: proven_dead,
             ..request.clone()
@@ -155,8 +168,13 @@ impl Store {
             return Err(Error::fatal(hint, source));
         }
         let process = record.process.clone();
+        let is_of_our_boot = host::same_boot(&record.clock, &self.clock_name);
         let reign = self.judge(key, bytes, record)?;
-        Ok(Read::Whole(Some(Found { reign, process })))
+        Ok(Read::Whole(Some(Found {
+            reign,
+            process,
+            is_of_our_boot,
+        })))
     }
 
     /// All incarnations that hold a lock, or none at all when that cannot be told.

@@ -3,7 +3,7 @@
 use coordination_core::{Error, Owner};
 use kvcm_fence::Epoch;
 
-use crate::{host::Process, lives, record::Read, store::Store};
+use crate::{host::Process, record::Read, store::Store};
 
 /// What a look shows.
 #[derive(Debug, PartialEq, Eq)]
@@ -38,10 +38,8 @@ impl Store {
         let now = self.clock.now();
         let is_held = found.as_ref().is_some_and(|found| found.reign.is_held(now));
         let holder = found.as_ref().filter(|_| is_held);
-        let holder = holder.map(|found| found.reign.owner.incarnation);
-        let is_own = holder.is_some_and(|holder| self.lives.has(holder));
-        let is_dead =
-            !is_own && holder.is_some_and(|holder| lives::is_dead(&self.directory, holder));
+        let is_own = holder.is_some_and(|found| self.lives.has(found.reign.owner.incarnation));
+        let is_dead = !is_own && holder.is_some_and(|found| found.is_dead(&self.directory));
         Ok(Look {
             reign: found.map(|found| Seen {
                 owner: found.reign.owner,

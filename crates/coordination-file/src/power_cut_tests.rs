@@ -62,7 +62,7 @@ impl Boot {
             guard: Guard::default(),
             lives: Arc::new(Lives::new()),
             clock: shared,
-            clock_name: format!("boot {number}"),
+            clock_name: format!("boot-{number}"),
             process: Process::own(),
             seen: HashMap::new(),
         };

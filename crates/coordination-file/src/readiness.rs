@@ -2,17 +2,15 @@
 
 use std::{io, os::fd::OwnedFd};
 
-use tokio::io::{Interest, unix::AsyncFd};
+use tokio::net::unix::pipe::Receiver;
 
-/// Registers `descriptor` with the runtime, to wait until it can be read.
+/// Registers a non-blocking `descriptor` with the runtime, to wait until it can be read.
+///
+/// The receiver of a pipe is the runtime's one safe way to own any descriptor that can be read;
+/// unchecked means that it need not be a pipe.
 ///
 /// # Errors
 /// When the kernel cannot wait for it.
-#[expect(
-    deprecated,
-    reason = "the successor is an unsafe function, and unsafe is forbidden here; what it asks its \
-              caller to promise, that the descriptor stays open and the same, an OwnedFd keeps"
-)]
-pub(crate) fn register(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
-    AsyncFd::with_interest(descriptor, Interest::READABLE)
+pub(crate) fn register(descriptor: OwnedFd) -> io::Result<Receiver> {
+    Receiver::from_owned_fd_unchecked(descriptor)
 }

@@ -5,7 +5,6 @@
 
 use std::{
     io,
-    os::fd::OwnedFd,
     path::Path,
     sync::{Arc, Weak},
     time::Duration,
@@ -15,7 +14,7 @@ use coordination_core::{Hint, HintStream};
 use futures_util::stream;
 use kvcm_clock::Clock;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use tokio::{io::unix::AsyncFd, sync::watch, time::sleep};
+use tokio::{net::unix::pipe::Receiver, sync::watch, time::sleep};
 
 use crate::{host::Process, inotify::NameWatch, look::Look, names, readiness, worker::Worker};
 
@@ -63,7 +62,7 @@ enum Cause {
 struct Exit {
     of: Process,
     /// None when it cannot be waited for, or has come.
-    pidfd: Option<AsyncFd<OwnedFd>>,
+    pidfd: Option<Receiver>,
 }
 
 impl Watch {
@@ -196,7 +195,7 @@ impl Watch {
     }
 
     /// None when the process cannot be seen from here, has ended, or is this one.
-    fn open_pidfd(&self, process: &Process) -> Option<AsyncFd<OwnedFd>> {
+    fn open_pidfd(&self, process: &Process) -> Option<Receiver> {
         if !self.own_process.can_see(process) || self.own_process == *process {
             return None;
         }
@@ -213,7 +212,7 @@ async fn replaced(names: Option<&mut NameWatch>) -> io::Result<()> {
     }
 }
 
-async fn ended(pidfd: Option<&AsyncFd<OwnedFd>>) {
+async fn ended(pidfd: Option<&Receiver>) {
     match pidfd {
         // An error is as good a reason to look as the end.
         Some(pidfd) => drop(pidfd.readable().await),

@@ -7,13 +7,13 @@ mod support;
 use std::{fs, path::Path, sync::Arc, time::Duration};
 
 use coordination_core::{
-    Backend, Error, Expect, LockOutcome, Outcome, ReignEnd, RenewOutcome, SetOutcome, UnlockOutcome,
+    Backend, Expect, LockOutcome, ReignEnd, RenewOutcome, SetOutcome, UnlockOutcome,
 };
 use coordination_file::{FileBackend, Options};
 use kvcm_clock::{BootClock, Clock};
 use kvcm_uri::Uri;
 use rustix::fs::{FlockOperation, flock};
-use support::{KEY, LONG, acquire, deadline, open, owner, try_lock};
+use support::{KEY, LONG, acquire, deadline, nothing_done, open, owner, settled, try_lock};
 use tempfile::TempDir;
 
 const RECORD: &str = "lock-_TAIR_KVCM_LEADER_KEY.record";
@@ -241,25 +241,9 @@ async fn what_dead_processes_left_is_tidied_up() {
     assert!(!mark.exists());
 }
 
-/// Waits until the backend does nothing more by itself: calls are served in order.
-async fn settled(backend: &FileBackend) {
-    backend.get_value("k", deadline()).await.unwrap();
-}
-
 /// Locks the guard like another process.
 fn hold_guard(dir: &Path) -> fs::File {
     let guard = fs::File::create(dir.join("guard")).unwrap();
     flock(&guard, FlockOperation::NonBlockingLockExclusive).unwrap();
     guard
-}
-
-#[track_caller]
-fn nothing_done<T: std::fmt::Debug>(outcome: Result<T, Error>) {
-    match outcome {
-        Err(Error::Unavailable {
-            outcome: Outcome::NotDone,
-            ..
-        }) => {}
-        other => panic!("{other:?}"),
-    }
 }

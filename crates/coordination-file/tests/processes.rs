@@ -7,32 +7,33 @@
 mod support;
 
 use std::{
-    env, fs,
-    io::{BufRead, BufReader},
-    os::unix::{fs::PermissionsExt, process::CommandExt},
-    path::Path,
-    process::{Child, ChildStdout, Command, Stdio},
+    fs,
+    os::fd::OwnedFd,
+    process::{Command, Stdio},
     time::Duration,
 };
 
 use coordination_core::{
-    Backend, Error, Hint, LockOutcome, Outcome, ReignEnd, TryLock, UnlockOutcome,
+    Backend, Hint, HintStream, LockOutcome, Previous, ReignEnd, TryLock, UnlockOutcome,
 };
+use coordination_file::FileBackend;
 use futures_util::StreamExt;
 use kvcm_clock::{BootClock, Clock};
-use kvcm_fence::Epoch;
+use kvcm_fence::{Epoch, Incarnation};
 use rustix::{
     fs::{FlockOperation, flock},
-    process::{Pid, Signal, geteuid, kill_process},
+    process::{
+        Pid, PidfdFlags, PidfdGetfdFlags, Signal, getpid, kill_process, pidfd_getfd, pidfd_open,
+    },
 };
-use support::{KEY, acquire, acquired, deadline, open, owner, request, try_lock};
+use support::{
+    KEY, acquire, acquired, deadline, held_epoch,
+    kid::{self, say, start},
+    nothing_done, open, owner, request, try_lock,
+};
 use tempfile::TempDir;
 use tokio::time::timeout;
 
-/// Tells a child what to do.
-const ROLE: &str = "KVCM_TEST_CHILD";
-/// Tells a child where.
-const DIR: &str = "KVCM_TEST_DIR";
 /// No test waits longer for what must happen.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -60,14 +61,7 @@ async fn the_death_of_the_holder_is_told_and_its_lease_is_not_waited_for() {
     let start = BootClock.now();
     // Kill without waiting: a zombie is dead enough.
     child.signal(Signal::KILL);
-    let died = async {
-        loop {
-            if let Hint::HolderDied { incarnation, epoch } = hints.next().await.unwrap() {
-                return Some((incarnation, epoch));
-            }
-        }
-    };
-    assert_eq!(timeout(PATIENCE, died).await.unwrap(), presumed);
+    assert_eq!(Some(died(&mut hints).await), presumed);
     let told = BootClock.now().since(start);
     let taken = acquired(backend.try_lock(presuming, deadline()).await.unwrap());
     let took = BootClock.now().since(start);
@@ -76,6 +70,111 @@ async fn the_death_of_the_holder_is_told_and_its_lease_is_not_waited_for() {
     let previous = taken.previous.unwrap();
     assert_eq!(previous.end, ReignEnd::Dead);
     assert!(!previous.lease_left.is_zero());
+}
+
+#[tokio::test]
+async fn a_holder_that_has_started_a_program_is_known_to_be_dead_all_the_same() {
+    let dir = TempDir::new().unwrap();
+    let backend = open(dir.path());
+    let mut hints = backend.watch(KEY);
+    let (child, said) = start("parent", dir.path());
+    let (epoch, program) = epoch_and_program(&said);
+    child.signal(Signal::KILL);
+    let presumed = died(&mut hints).await;
+    assert_eq!(presumed.1, epoch);
+    assert_eq!(
+        presume(&backend, presumed).await.unwrap().end,
+        ReignEnd::Dead
+    );
+    kill_process(program, Signal::KILL).unwrap();
+}
+
+/// The end of the process is seen, but the lock of its life goes on: no proof, so the lease is
+/// waited for, or the end of the copy.
+#[tokio::test]
+async fn a_holder_whose_fork_lives_on_is_not_known_to_be_dead() {
+    let dir = TempDir::new().unwrap();
+    let backend = open(dir.path());
+    let mut hints = backend.watch(KEY);
+    let (mut child, said) = start("forked", dir.path());
+    let (epoch, fork) = epoch_and_program(&said);
+    let LockOutcome::Held(holder) = try_lock(&backend, &owner("b")).await.unwrap() else {
+        panic!("the child holds the lock");
+    };
+    child.signal(Signal::KILL);
+    child.0.wait().unwrap();
+    let presumed = (holder.owner.incarnation, epoch);
+    assert_eq!(presume(&backend, presumed).await, None);
+    kill_process(fork, Signal::KILL).unwrap();
+    assert_eq!(died(&mut hints).await, presumed);
+    assert_eq!(
+        presume(&backend, presumed).await.unwrap().end,
+        ReignEnd::Dead
+    );
+}
+
+#[tokio::test]
+async fn the_death_of_a_holder_that_was_superseded_is_not_taken_for_that_of_its_successor() {
+    let dir = TempDir::new().unwrap();
+    let backend = open(dir.path());
+    let mut hints = backend.watch(KEY);
+    let (stopped, first) = start("briefly", dir.path());
+    stopped.signal(Signal::STOP);
+    let end = BootClock.now() + PATIENCE;
+    while let Some(holder) = backend.lock_holder(KEY, deadline()).await.unwrap() {
+        assert!(BootClock.now() < end, "{holder:?}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let (successor, second) = start("hold", dir.path());
+    let [first, second] = [first, second].map(|epoch| epoch.parse::<Epoch>().unwrap());
+    assert!(second > first);
+    drop(stopped);
+    // The waiter is not misled, and looks where it has to.
+    let held = try_lock(&backend, &owner("b")).await.unwrap();
+    assert_eq!(held_epoch(held), second);
+    successor.signal(Signal::KILL);
+    let presumed = died(&mut hints).await;
+    assert_eq!(presumed.1, second);
+    assert_eq!(
+        presume(&backend, presumed).await.unwrap().end,
+        ReignEnd::Dead
+    );
+}
+
+/// What a waiter is told of a death, first of all deaths.
+async fn died(hints: &mut HintStream) -> (Incarnation, Epoch) {
+    let told = async {
+        loop {
+            if let Hint::HolderDied { incarnation, epoch } = hints.next().await.unwrap() {
+                return (incarnation, epoch);
+            }
+        }
+    };
+    timeout(PATIENCE, told).await.expect("nobody is told")
+}
+
+/// Tries to take the lock over from the dead; how the reign before ended, or none while it is held.
+async fn presume(backend: &FileBackend, presumed_dead: (Incarnation, Epoch)) -> Option<Previous> {
+    let b = owner("b");
+    let presuming = TryLock {
+        presumed_dead: Some(presumed_dead),
+        ..request(&b)
+    };
+    match backend.try_lock(presuming, deadline()).await.unwrap() {
+        LockOutcome::Acquired(acquired) => acquired.previous,
+        LockOutcome::Held(holder) => {
+            assert_eq!((holder.owner.incarnation, holder.epoch), presumed_dead);
+            None
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// What a child has said that had started a program.
+fn epoch_and_program(said: &str) -> (Epoch, Pid) {
+    let (epoch, program) = said.split_once(' ').unwrap();
+    let program = Pid::from_raw(program.parse().unwrap()).unwrap();
+    (epoch.parse().unwrap(), program)
 }
 
 #[tokio::test]
@@ -89,14 +188,7 @@ async fn a_process_that_stopped_inside_the_guard_hangs_nobody() {
     let soon = BootClock.now() + Duration::from_millis(50);
     let unlock = backend.unlock(KEY, &a, epoch, None, soon);
     let answer = timeout(PATIENCE, unlock).await.expect("a call hangs");
-    let not_done = matches!(
-        answer,
-        Err(Error::Unavailable {
-            outcome: Outcome::NotDone,
-            ..
-        })
-    );
-    assert!(not_done, "{answer:?}");
+    nothing_done(answer);
     // Readers and contenders that only look need no guard.
     let holder = backend.lock_holder(KEY, deadline()).await.unwrap();
     assert_eq!(holder.unwrap().epoch, epoch);
@@ -107,154 +199,58 @@ async fn a_process_that_stopped_inside_the_guard_hangs_nobody() {
     assert_eq!(unlocked.unwrap(), UnlockOutcome::Unlocked);
 }
 
-#[tokio::test]
-async fn a_full_disk_takes_and_frees_no_lock() {
-    let dir = TempDir::new().unwrap();
-    let backend = open(dir.path());
-    let a = owner("a");
-    let first = acquire(&backend, &a).await.epoch;
-    backend
-        .unlock(KEY, &a, first, None, deadline())
-        .await
-        .unwrap();
-    // No file may grow: writing fails like on a full disk, instead of by a signal.
-    let mut shell = Command::new("sh");
-    shell.args(["-c", r#"trap "" XFSZ; ulimit -f 0; exec "$0" "$@""#]);
-    shell.arg(env::current_exe().unwrap());
-    let (child, said) = start_with(shell, "try", dir.path());
-    assert!(said.starts_with("not done"), "{said}");
-    drop(child);
-    assert_eq!(backend.lock_holder(KEY, deadline()).await.unwrap(), None);
-    let second = acquire(&backend, &a).await;
-    assert!(second.epoch > first);
-    assert_eq!(second.previous.unwrap().end, ReignEnd::Released);
-}
-
-#[tokio::test]
-async fn a_directory_without_permission_to_write_takes_no_lock() {
-    let dir = TempDir::new().unwrap();
-    let store = dir.path().join("store");
-    let a = owner("a");
-    let first = {
-        let backend = open(&store);
-        let first = acquire(&backend, &a).await.epoch;
-        backend
-            .unlock(KEY, &a, first, None, deadline())
-            .await
-            .unwrap();
-        first
-    };
-    let program = dir.path().join("program");
-    fs::copy(env::current_exe().unwrap(), &program).unwrap();
-    set_mode(dir.path(), 0o755);
-    set_mode(&store, 0o555);
-    let mut command = Command::new(&program);
-    if geteuid().is_root() {
-        // Permissions do not stop root.
-        command.uid(65534);
-    }
-    let (child, said) = start_with(command, "try", &store);
-    assert!(said.starts_with("not done"), "{said}");
-    drop(child);
-    set_mode(&store, 0o755);
-    assert!(acquire(&open(&store), &a).await.epoch > first);
-}
-
 /// Not a test: what a child does.
-#[test]
-fn child() {
-    let Ok(role) = env::var(ROLE) else {
+#[tokio::test]
+async fn child() {
+    let Some((role, dir)) = kid::role() else {
         return;
     };
-    let dir = env::var(DIR).unwrap();
-    let dir = Path::new(&dir);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    runtime.block_on(async {
-        match role.as_str() {
-            "hold" => {
-                let backend = open(dir);
-                say(acquire(&backend, &owner("child")).await.epoch);
-                std::future::pending().await
-            }
-            "guard" => {
-                let guard = fs::File::open(dir.join("guard")).unwrap();
-                flock(&guard, FlockOperation::LockExclusive).unwrap();
-                say("guarded");
-                std::future::pending().await
-            }
-            "try" => match try_lock(&open(dir), &owner("child")).await {
-                Err(Error::Unavailable {
-                    outcome: Outcome::NotDone,
-                    source,
-                }) => last_word(format!("not done: {source}")),
-                other => last_word(format!("{other:?}")),
-            },
-            other => panic!("no such role: {other}"),
+    match role.as_str() {
+        "hold" => {
+            let backend = open(&dir);
+            say(acquire(&backend, &owner("child")).await.epoch);
+            std::future::pending().await
         }
-    });
-}
-
-/// A child that does not outlive its test, however the test ends.
-struct Kid(Child);
-
-impl Kid {
-    fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.0), signal).unwrap();
+        "guard" => {
+            let guard = fs::File::open(dir.join("guard")).unwrap();
+            flock(&guard, FlockOperation::LockExclusive).unwrap();
+            say("guarded");
+            std::future::pending().await
+        }
+        "parent" | "forked" => {
+            let backend = open(&dir);
+            let epoch = acquire(&backend, &owner("child")).await.epoch;
+            let mut program = Command::new("sleep");
+            program.arg("600").stdout(Stdio::null());
+            if role == "forked" {
+                program.stdin(own_lifetime_lock());
+            }
+            let mut program = program.spawn().unwrap();
+            say(format!("{epoch} {}", program.id()));
+            program.wait().unwrap();
+        }
+        "briefly" => {
+            let backend = open(&dir);
+            let me = owner("child");
+            let request = TryLock {
+                ttl: Duration::from_millis(300),
+                ..request(&me)
+            };
+            let outcome = backend.try_lock(request, deadline()).await;
+            say(acquired(outcome.unwrap()).epoch);
+            std::future::pending().await
+        }
+        other => panic!("no such role: {other}"),
     }
 }
 
-impl Drop for Kid {
-    fn drop(&mut self) {
-        // Both fail only when it has ended and was waited for.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// Starts a child and waits for its first word.
-fn start(role: &str, dir: &Path) -> (Kid, String) {
-    start_with(Command::new(env::current_exe().unwrap()), role, dir)
-}
-
-fn start_with(mut command: Command, role: &str, dir: &Path) -> (Kid, String) {
-    command
-        .args(["--exact", "child", "--nocapture", "--test-threads=1"])
-        .env(ROLE, role)
-        .env(DIR, dir)
-        .stdout(Stdio::piped());
-    let mut child = Kid(command.spawn().unwrap());
-    let said = listen(child.0.stdout.take().unwrap());
-    (child, said)
-}
-
-/// The test harness talks, too: what a child says is marked.
-#[expect(clippy::print_stdout, reason = "its parent listens")]
-fn say(what: impl std::fmt::Display) {
-    println!("\n@{what}");
-}
-
-/// Ends before the harness finds that nobody listens any more.
-fn last_word(what: String) -> ! {
-    say(what);
-    std::process::exit(0)
-}
-
-fn listen(stdout: ChildStdout) -> String {
-    let lines = BufReader::new(stdout).lines().map(Result::unwrap);
-    let mut said = lines.filter_map(|line| line.strip_prefix('@').map(str::to_owned));
-    said.next().expect("the child ended without a word")
-}
-
-fn held_epoch(outcome: LockOutcome) -> Epoch {
-    match outcome {
-        LockOutcome::Held(holder) => holder.epoch,
-        other => panic!("expected that the lock is held: {other:?}"),
-    }
-}
-
-fn set_mode(path: &Path, mode: u32) {
-    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+/// The file that this process holds for its life, a second time, as a fork would have it.
+fn own_lifetime_lock() -> OwnedFd {
+    let is_life = |number: &i32| {
+        let file = fs::read_link(format!("/proc/self/fd/{number}"));
+        file.is_ok_and(|file| file.to_string_lossy().contains("/life."))
+    };
+    let number = (0..1000).find(is_life).unwrap();
+    let own = pidfd_open(getpid(), PidfdFlags::empty()).unwrap();
+    pidfd_getfd(own, number, PidfdGetfdFlags::empty()).unwrap()
 }

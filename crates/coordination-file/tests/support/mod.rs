@@ -2,9 +2,11 @@
 
 #![allow(dead_code, reason = "not every test binary needs all of it")]
 
+pub(crate) mod kid;
+
 use std::{path::Path, sync::Arc, time::Duration};
 
-use coordination_core::{Acquired, Backend, Error, LockOutcome, Owner, TryLock};
+use coordination_core::{Acquired, Backend, Error, LockOutcome, Outcome, Owner, TryLock};
 use coordination_file::{FileBackend, Options};
 use kvcm_clock::{BootClock, Clock, Moment};
 use kvcm_fence::{Epoch, Incarnation};
@@ -50,5 +52,29 @@ pub(crate) fn acquired(outcome: LockOutcome) -> Acquired {
     match outcome {
         LockOutcome::Acquired(acquired) => acquired,
         other => panic!("expected to acquire the lock: {other:?}"),
+    }
+}
+
+/// Waits until the backend does nothing more by itself: calls are served in order.
+pub(crate) async fn settled(backend: &FileBackend) {
+    backend.get_value("k", deadline()).await.unwrap();
+}
+
+/// A call that failed, and has changed nothing.
+#[track_caller]
+pub(crate) fn nothing_done<T: std::fmt::Debug>(outcome: Result<T, Error>) {
+    match outcome {
+        Err(Error::Unavailable {
+            outcome: Outcome::NotDone,
+            ..
+        }) => {}
+        other => panic!("{other:?}"),
+    }
+}
+
+pub(crate) fn held_epoch(outcome: LockOutcome) -> Epoch {
+    match outcome {
+        LockOutcome::Held(holder) => holder.epoch,
+        other => panic!("expected that the lock is held: {other:?}"),
     }
 }
