@@ -10,6 +10,7 @@ mod model;
 mod shell;
 mod test;
 mod tidy;
+mod torture;
 
 use std::process::{Command, ExitCode};
 
@@ -61,6 +62,8 @@ enum Task {
         #[arg(long, default_value_t = 10_000_000)]
         states: u64,
     },
+    /// Kill and stop processes that contend for one lock, a thousand times
+    Torture(torture::Torture),
     /// Check what the compiler does not: the crate graph, file headers, stray paths, dead links
     Tidy,
 }
@@ -83,6 +86,7 @@ fn main() -> ExitCode {
         },
         Task::Codegen { check } => codegen::run(check),
         Task::Model { states } => model::run(states),
+        Task::Torture(torture) => torture::run(&torture),
         Task::Tidy => tidy::run(),
     };
     match done {

@@ -17,5 +17,6 @@ mod pauses;
 mod records;
 mod sentinel;
 mod start_up;
+mod torture;
 mod values;
 mod watches;

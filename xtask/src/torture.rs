@@ -1,0 +1,56 @@
+//! `cargo xtask torture`: processes that are killed and stopped at random, for longer than a test
+//! run may take.
+
+use clap::{Args, ValueEnum};
+
+use crate::shell;
+
+/// What is done to how many.
+#[derive(Debug, Args)]
+pub(crate) struct Torture {
+    /// How many rounds; in each one process is killed or stopped. A thousand take about half a
+    /// minute on files, and some minutes on Redis, where the dead are waited for
+    #[arg(long, default_value_t = 1000)]
+    rounds: u64,
+    /// Which backend
+    #[arg(long, value_enum, default_value_t = Backend::All)]
+    backend: Backend,
+    /// Chooses whom it hits and when; each run prints its own
+    #[arg(long)]
+    seed: Option<u64>,
+}
+
+/// The backends that processes can share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Backend {
+    File,
+    Redis,
+    All,
+}
+
+/// Runs the tests that CI runs, with more rounds; each prints what it has done and seen.
+///
+/// # Errors
+/// When a backend has not kept its word.
+pub(crate) fn run(torture: &Torture) -> anyhow::Result<()> {
+    if torture.backend != Backend::Redis {
+        let tests = ["coordination-file", "--test", "torture"];
+        shell::timed("files", || run_tests(torture, &tests))?;
+    }
+    if torture.backend != Backend::File {
+        let tests = ["coordination-redis", "--test", "redis_server", "torture::"];
+        shell::timed("redis", || run_tests(torture, &tests))?;
+    }
+    Ok(())
+}
+
+fn run_tests(torture: &Torture, tests: &[&str]) -> anyhow::Result<()> {
+    let mut command = shell::cargo(["test", "-p"]);
+    command.args(tests);
+    command.args(["--", "--nocapture", "--test-threads", "1"]);
+    command.env("KVCM_TORTURE_ROUNDS", torture.rounds.to_string());
+    if let Some(seed) = torture.seed {
+        command.env("KVCM_TORTURE_SEED", seed.to_string());
+    }
+    shell::run(&mut command)
+}
