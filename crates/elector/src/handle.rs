@@ -88,6 +88,14 @@ impl Elector {
         }
     }
 
+    /// A store that is claimed remembers an earlier claim. For promote callbacks, before they
+    /// return: the backend may have lost all record of a leader that still serves, and then a
+    /// store is the only one to tell of it.
+    pub async fn store_remembers(&self, former: Epoch) {
+        let input = Input::EpochSeen(former);
+        let _ = self.messages.send(Message::Input(input)).await;
+    }
+
     /// Both may be lost when the queue is full: the store refuses the next write as well.
     fn post(&self, input: Input) {
         if self.messages.try_send(Message::Input(input)).is_err() {

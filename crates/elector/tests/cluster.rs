@@ -120,6 +120,8 @@ struct Log {
     promote_for_ms: AtomicU64,
     fail: AtomicBool,
     panic: AtomicBool,
+    /// A store that remembers a claim, and whom the callback tells of it.
+    former: Mutex<Option<(Elector, Epoch)>>,
 }
 
 impl Log {
@@ -142,6 +144,10 @@ impl Leadership for Log {
             () = promotion.cancel.cancelled() => {
                 self.add("cancelled".to_owned());
             }
+        }
+        let former = self.former.lock().unwrap().clone();
+        if let Some((elector, former)) = former {
+            elector.store_remembers(former).await;
         }
         if self.fail.load(SeqCst) {
             return Err(PromoteError::Failed("as asked".to_owned()));
@@ -198,7 +204,11 @@ impl Cluster {
     fn new() -> Self {
         let clock = Arc::new(VirtualClock::new());
         Self {
-            store: MemoryBackend::new(clock.clone()),
+            // As a wall clock it goes on, whatever the time of the test.
+            store: MemoryBackend::with_wall_clock(clock.clone(), {
+                let wall = AtomicU64::new(1_000);
+                move || wall.fetch_add(1_000, SeqCst)
+            }),
             clock,
         }
     }
@@ -435,6 +445,25 @@ async fn stop_releases_the_lock_and_ends() {
         tokio::time::timeout(MS(1000), task).await.unwrap().unwrap();
     }
     b.elector.stop().await;
+}
+
+/// The backend has lost everything, so nothing but the store can tell the new process, which has
+/// never known a holder, that a leader may still serve.
+#[tokio::test(start_paused = true)]
+async fn an_earlier_claim_in_a_store_keeps_the_gate_shut_for_a_lease() {
+    let cluster = Cluster::new();
+    let a = cluster.node("a");
+    a.reaches(Role::Leader).await;
+    let former = a.elector.view().epoch.unwrap();
+    a.backend.hang.store(true, SeqCst);
+    cluster.store.flush();
+    let b = cluster.node("b");
+    *b.log.former.lock().unwrap() = Some((b.elector.clone(), former));
+    tokio::time::sleep(MS(100)).await;
+    assert!(a.elector.gate().admit().is_ok(), "it was cut off only now");
+    assert!(b.elector.gate().admit().is_err(), "two leaders");
+    b.reaches(Role::Leader).await;
+    assert!(a.elector.gate().admit().is_err(), "two leaders");
 }
 
 #[tokio::test(start_paused = true)]

@@ -23,6 +23,7 @@ impl LeaseCheck {
         while self.look() {
             let wait = self.next_wait();
             tokio::select! {
+                biased;
                 () = self.timer.sleep_until(clock.now() + wait) => {}
                 () = self.messages.closed() => return,
             }

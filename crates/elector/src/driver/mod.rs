@@ -26,6 +26,12 @@ use crate::{Core, Elector, Gate, Leadership, LockInfo, Phase, Settings};
 pub trait Spawn: fmt::Debug + Send + Sync + 'static {
     /// Runs `future` to its end.
     fn spawn(&self, future: BoxFuture<'static, ()>);
+
+    /// Ends the process at once, as a callback that ignores its cancellation demands. A simulation
+    /// of several processes ends the one; whoever returns from here is not polled again.
+    fn abort(&self) {
+        std::process::abort();
+    }
 }
 
 impl Spawn for tokio::runtime::Handle {

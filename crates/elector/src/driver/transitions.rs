@@ -130,7 +130,8 @@ impl Transitions {
                     if cancel.is_cancelled() {
                         // It may hold locks and write at any moment: nothing less is safe.
                         tracing::error!(%epoch, "the promotion ignores its cancellation, aborting");
-                        std::process::abort();
+                        self.spawner.abort();
+                        std::future::pending::<()>().await;
                     }
                     if progress.count() == count {
                         stalled = true;
