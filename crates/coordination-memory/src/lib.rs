@@ -10,3 +10,4 @@ mod hints;
 mod store;
 
 pub use backend::MemoryBackend;
+pub use faults::Backup;

@@ -103,3 +103,33 @@ async fn a_watch_ends_when_the_backend_is_dropped_and_hears_of_no_other_key() {
     drop(clone);
     assert_eq!(hints.next().await, None);
 }
+
+#[tokio::test]
+async fn a_restored_backup_frees_the_lock_and_can_vouch_for_nobody() {
+    let (backend, clock) = backend();
+    let first = acquire(&backend, &owner("a", 1)).await;
+    let backup = backend.back_up("k");
+    clock.advance(2 * TTL);
+    let second = acquire(&backend, &owner("b", 2)).await;
+    backend.restore("k", backup);
+    let third = acquire(&backend, &owner("c", 3)).await;
+    assert_eq!(third.epoch, second.epoch, "minted twice");
+    let previous = third.previous.unwrap();
+    assert_eq!(
+        (previous.epoch, previous.end),
+        (first.epoch, ReignEnd::Unknown)
+    );
+    assert_eq!(previous.lease_left, TTL);
+}
+
+#[tokio::test]
+async fn a_lost_counter_starts_at_the_wall_clock_and_its_holder_stays() {
+    let (backend, clock) = backend();
+    let a = owner("a", 1);
+    let epoch = acquire(&backend, &a).await.epoch;
+    backend.lose_counter("k");
+    let renewed = backend.renew_lock("k", &a, epoch, TTL, "", Moment::NEVER);
+    assert_eq!(renewed.await.unwrap(), RenewOutcome::Renewed);
+    clock.advance(2 * TTL);
+    assert_eq!(acquire(&backend, &owner("b", 2)).await.epoch.get(), 1_001);
+}

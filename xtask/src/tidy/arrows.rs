@@ -69,6 +69,16 @@ const ARROWS: &[(&str, &[&str])] = &[
             "kvcm-uri",
         ],
     ),
+    (
+        "kvcm-sim",
+        &[
+            "coordination-core",
+            "coordination-memory",
+            "elector",
+            "kvcm-clock",
+            "kvcm-fence",
+        ],
+    ),
     ("kvcm-client", &["kvcm-clock", "kvcm-proto"]),
     ("kvcm-trace", &[]),
     ("kvcm-testkit", &["kvcm-clock", "kvcm-redis", "kvcm-uri"]),

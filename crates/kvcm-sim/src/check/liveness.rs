@@ -1,0 +1,91 @@
+//! I6 and I8: where nothing is wrong there is a leader, and nothing happens.
+
+use std::time::Duration;
+
+use super::{Invariant, Violation};
+use crate::{
+    event::{Event, Told},
+    run::History,
+};
+
+/// What a recovery may take beyond a lease.
+const SLACK: Duration = Duration::from_millis(200);
+
+/// Gives the time from the end of all faults to the first answer.
+pub(super) fn check(history: &History, out: &mut Vec<Violation>) -> Option<u64> {
+    let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    let lease = history.lease;
+    let healed = history.heals_at + ns(lease + SLACK);
+    // Clients have waits and timeouts of their own.
+    let settled = healed + ns(lease / 4) + ns(SLACK);
+    let mut first = None;
+    let mut reigns = 0;
+    let mut present = 0_u32;
+    // Nothing has been wrong since, and nobody was answered since.
+    let (mut well_since, mut answered) = (0, false);
+    for entry in &history.entries {
+        let at = entry.at;
+        let mut wrong = |invariant, text| {
+            out.push(Violation {
+                invariant,
+                at,
+                text,
+            });
+        };
+        // A stretch without faults and without answers.
+        let due = present == 0 && at > well_since + ns(2 * lease + SLACK);
+        if due && !answered {
+            answered = true;
+            wrong(
+                Invariant::Liveness,
+                format!("nobody was answered for two leases, well since {well_since}"),
+            );
+        }
+        match &entry.event {
+            Event::FaultBegan { .. } => present += 1,
+            Event::FaultEnded { .. } => {
+                present = present.saturating_sub(1);
+                (well_since, answered) = (at, false);
+            }
+            Event::FaultHit { .. } => (well_since, answered) = (at, false),
+            Event::Returned { told, request, .. } => {
+                if *told != Told::Nothing {
+                    answered = true;
+                    if at >= history.heals_at && first.is_none() {
+                        first = Some(at - history.heals_at);
+                    }
+                } else if at < history.chaos_at || at > settled {
+                    wrong(Invariant::Quiet, format!("{request:?} was not answered"));
+                }
+            }
+            Event::Acquired {
+                life,
+                epoch,
+                repeated: false,
+                ..
+            } => {
+                let quiet = at < history.chaos_at && reigns > 0;
+                reigns += 1;
+                if quiet || at > healed {
+                    wrong(
+                        Invariant::Quiet,
+                        format!("{life} took the lock, epoch {epoch}"),
+                    );
+                }
+            }
+            _ => {}
+        }
+    }
+    if first.is_none_or(|first| first > ns(lease + SLACK)) && history.heals_at < history.end {
+        let text = match first {
+            Some(first) => format!("healed after {} ms, lease {lease:?}", first / 1_000_000),
+            None => "the cluster did not heal".to_owned(),
+        };
+        out.push(Violation {
+            invariant: Invariant::Liveness,
+            at: healed,
+            text,
+        });
+    }
+    first
+}
