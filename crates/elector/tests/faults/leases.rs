@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::SeqCst;
 
-use coordination_core::{Acquired, LockOutcome, Previous, ReignEnd};
+use coordination_core::{Acquired, LockOutcome, Previous, ReignEnd, RenewOutcome};
 use elector::{Command, Core, Input, Role};
 use kvcm_clock::Clock as _;
 use tokio::time::sleep;
@@ -65,6 +65,45 @@ async fn a_renewal_that_hangs_shuts_the_gate_at_the_deadline() {
     a.link.set(Way::Fine);
     a.reaches(Role::Leader).await;
     assert!(a.epoch().unwrap() > epoch, "the old epoch was led in again");
+}
+
+/// Fault 5 of the predecessor: a lease counts from before its renewal was sent, however long the
+/// answer takes.
+#[test]
+fn a_slow_answer_extends_from_when_it_was_asked_for() {
+    let mut stage = Stage::<Core>::leading();
+    stage.pass(MS(100)).unwrap();
+    let (sent, _) = stage.take(renews).unwrap();
+    stage.pass(MS(300)).unwrap();
+    let answer = Input::RenewAnswered {
+        epoch: epoch(7),
+        sent,
+        result: Ok(RenewOutcome::Renewed),
+    };
+    stage.hear(answer).unwrap();
+    // Less one part in a thousand, and the margin for timers that are late.
+    let end = sent + LEASE - MS(1) - MS(5);
+    assert_eq!(stage.election.view().lease_end, Some(end));
+    assert_eq!(stage.gate, Some((epoch(7), end)));
+}
+
+/// Fault 5 of the predecessor: a process that was paused past its lease finds the answer to a
+/// renewal before any timer has fired. The reign is over all the same.
+#[test]
+fn an_answer_found_after_a_pause_does_not_continue_the_reign() {
+    let mut stage = Stage::<Core>::leading();
+    stage.pass(MS(500)).unwrap();
+    let sent = stage.now;
+    stage.now = stage.election.view().lease_end.unwrap() + MS(10);
+    let answer = Input::RenewAnswered {
+        epoch: epoch(7),
+        sent,
+        result: Ok(RenewOutcome::Renewed),
+    };
+    stage.hear(answer).unwrap();
+    assert_eq!((stage.election.view().epoch, stage.gate), (None, None));
+    stage.play(2 * LEASE).unwrap();
+    assert!(stage.election.view().epoch > Some(epoch(7)));
 }
 
 /// Case E23.

@@ -2,14 +2,14 @@
 
 use std::sync::atomic::Ordering::SeqCst;
 
-use coordination_core::LEADER_KEY;
+use coordination_core::{Holder, LEADER_KEY, LockOutcome};
 use elector::{CallFailed, Command, Core, Input, Role};
-use kvcm_clock::Clock as _;
+use kvcm_clock::{Clock as _, Moment};
 use tokio::time::sleep;
 
 use crate::{
     nodes::{Cluster, Recovery, Way, settings},
-    stage::{LEASE, MS, Stage, down, epoch, renews, tries},
+    stage::{LEASE, MS, Stage, down, epoch, owner, renews, tries},
 };
 
 /// Case E66: no error of a call is a loss, whatever its class: only the backend's own word that the
@@ -48,6 +48,28 @@ fn an_error_is_never_a_loss() {
         }
         stage.play(LEASE).unwrap();
         assert_eq!(stage.election.view().role, Role::Leader);
+    }
+}
+
+/// Fault 25 of the predecessor: a follower tries its own time after the lease ends, by its rank.
+#[test]
+fn the_wait_for_the_end_of_a_lease_is_longer_by_the_rank() {
+    let at = Moment::ZERO + LEASE;
+    for rank in 0..3 {
+        let mut settings = settings();
+        settings.stagger = MS(5 * rank);
+        let mut core = Core::new(settings, owner("me"), at);
+        core.step(at, Input::Tick);
+        let result = Ok(LockOutcome::Held(Holder {
+            owner: owner("other"),
+            epoch: epoch(7),
+            info: String::new(),
+            remaining: MS(40),
+        }));
+        let commands = core.step(at, Input::LockAnswered { sent: at, result });
+        // A lease's end is told in whole milliseconds.
+        let wake = Command::Wake(at + MS(40 + 1 + 5 * rank));
+        assert_eq!(commands, [wake]);
     }
 }
 

@@ -12,13 +12,13 @@ use kvcm_clock::ManualClock;
 use shuttle::{future::block_on, thread};
 
 use crate::{
-    DEPTH, TRIES,
     broken::{
         Broken, LOOKS_THEN_COUNTS, NONE, READS_THEN_WAITS, REOPENS_BY_OPENING, WAKES_BEFORE_LEAVING,
     },
     door::{Door, FOREVER, Inside},
     every_order,
     gate::Gate,
+    many_orders,
 };
 
 /// A gate that is open for reign 1, and what is known of it without asking it. Looking at that is
@@ -82,8 +82,7 @@ fn a_drain_ends_with_nobody_inside_and_is_never_left_asleep() {
 
 #[test]
 fn with_many_inside_the_last_one_wakes_the_drain() {
-    shuttle::check_pct(|| drain::<Gate>(4), TRIES, DEPTH);
-    shuttle::check_random(|| drain::<Gate>(3), TRIES);
+    many_orders(|| drain::<Gate>(3));
 }
 
 #[test]
@@ -122,13 +121,12 @@ fn give_up<D: Door>() {
 
 #[test]
 fn a_drain_that_is_given_up_disturbs_neither_what_is_in_nor_the_next_drain() {
-    shuttle::check_pct(give_up::<Gate>, TRIES, DEPTH);
-    shuttle::check_random(give_up::<Gate>, TRIES);
-    shuttle::check_random(give_up::<Broken<NONE>>, TRIES);
+    many_orders(give_up::<Gate>);
+    many_orders(give_up::<Broken<NONE>>);
 }
 
 #[test]
 #[should_panic(expected = "not confirmed while it drains")]
 fn reopening_by_opening_anew_is_caught() {
-    shuttle::check_random(give_up::<Broken<REOPENS_BY_OPENING>>, TRIES);
+    many_orders(give_up::<Broken<REOPENS_BY_OPENING>>);
 }

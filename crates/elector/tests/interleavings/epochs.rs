@@ -12,11 +12,11 @@ use kvcm_clock::ManualClock;
 use shuttle::{future::block_on, thread};
 
 use crate::{
-    DEPTH, TRIES,
     broken::{Broken, COUNTS_ANEW, MIXES_REIGNS, NONE},
     door::{Door, FOREVER, Inside},
     every_order,
     gate::Gate,
+    many_orders,
 };
 
 /// Reign 5 ends, by its lease or by an order, and reign 6 begins.
@@ -87,13 +87,12 @@ fn leave_late<D: Door>() {
 
 #[test]
 fn leaving_late_does_not_disturb_the_count_of_the_next_reign() {
-    shuttle::check_pct(leave_late::<Gate>, TRIES, DEPTH);
-    shuttle::check_random(leave_late::<Gate>, TRIES);
-    shuttle::check_random(leave_late::<Broken<NONE>>, TRIES);
+    many_orders(leave_late::<Gate>);
+    many_orders(leave_late::<Broken<NONE>>);
 }
 
 #[test]
 #[should_panic(expected = "drained with somebody inside")]
 fn counting_anew_in_each_reign_is_caught() {
-    shuttle::check_random(leave_late::<Broken<COUNTS_ANEW>>, TRIES);
+    many_orders(leave_late::<Broken<COUNTS_ANEW>>);
 }

@@ -8,6 +8,11 @@
 //! Each scenario also runs on gates that are broken on purpose (`broken.rs`), and must notice.
 #![expect(clippy::unwrap_used, reason = "a test that panics fails")]
 
+use shuttle::{
+    Config, Runner,
+    scheduler::{DfsScheduler, PctScheduler, RandomScheduler, Scheduler},
+};
+
 mod broken;
 mod clock;
 mod door;
@@ -22,21 +27,30 @@ mod gate;
 mod lease;
 mod reigns;
 
-/// Scenarios that are too large to be searched completely are tried this often.
-const TRIES: usize = 20_000;
+/// Scenarios that are too large to be searched completely are tried this often in two ways each.
+const TRIES: usize = 10_000;
 
-/// How many delays of a thread are put into one such try.
+/// How many delays of a thread are put into a try of the second way.
 const DEPTH: usize = 4;
+
+/// The same orders are tried each time.
+const SEED: u64 = 4;
 
 /// More orders than a scenario that is searched completely may have.
 const MANY: usize = 2_000_000;
 
 /// Searches every order of events.
 fn every_order(scenario: impl Fn() + Send + Sync + 'static) {
-    let runner = shuttle::Runner::new(
-        shuttle::scheduler::DfsScheduler::new(Some(MANY), false),
-        shuttle::Config::new(),
-    );
-    let orders = runner.run(scenario);
+    let orders = run(DfsScheduler::new(Some(MANY), false), scenario);
     assert!(orders < MANY, "too large to be searched completely");
+}
+
+/// Tries many orders of events: any, and those in which some threads are held up for long.
+fn many_orders(scenario: fn()) {
+    run(RandomScheduler::new_from_seed(SEED, TRIES), scenario);
+    run(PctScheduler::new_from_seed(SEED, DEPTH, TRIES), scenario);
+}
+
+fn run(scheduler: impl Scheduler + 'static, scenario: impl Fn() + Send + Sync + 'static) -> usize {
+    Runner::new(scheduler, Config::new()).run(scenario)
 }
