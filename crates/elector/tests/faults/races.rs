@@ -56,6 +56,46 @@ fn a_lock_won_and_lost_during_a_demotion_is_not_served() {
     assert_eq!(caught, Err(Wrong::ServesWithoutLock));
 }
 
+/// Case E1: while its demote callback runs, however long, a node does not take the lock.
+#[test]
+fn a_node_that_cleans_up_leaves_the_lock_to_others() {
+    let mut stage = Stage::<Core>::leading();
+    stage.lose();
+    stage.renewal_finds_nothing(epoch(7)).unwrap();
+    for _ in 0..30 {
+        stage.pass(MS(100)).unwrap();
+        stage.answer(tries).unwrap();
+        stage.answer(renews).unwrap();
+        assert_eq!(stage.worker, Worker::Demoting(epoch(7)));
+        assert_eq!(stage.acquisitions, 1);
+    }
+    stage.callback_returns().unwrap();
+    stage.play(LEASE).unwrap();
+    assert_eq!(stage.acquisitions, 2);
+}
+
+/// Fault 27 of the predecessor: the answer to a renewal that was sent before the recovery had ended
+/// says nothing about the lock afterwards.
+#[test]
+fn an_answer_from_before_the_end_of_the_recovery_does_not_open_the_gate() {
+    let mut stage = Stage::<Core>::new();
+    stage.pass(MS(0)).unwrap();
+    stage.answer(tries).unwrap();
+    stage.pass(MS(100)).unwrap();
+    let (sent, _) = stage.take(renews).unwrap();
+    stage.pass(MS(50)).unwrap();
+    stage.callback_returns().unwrap();
+    let answer = Input::RenewAnswered {
+        epoch: epoch(7),
+        sent,
+        result: Ok(RenewOutcome::Renewed),
+    };
+    stage.hear(answer).unwrap();
+    assert_eq!(stage.gate, None);
+    stage.answer(renews).unwrap();
+    assert_eq!(stage.gate.unwrap().0, epoch(7));
+}
+
 /// A long recovery, in which the lock is lost for one turn and won again.
 fn regained_while_promoting<E: Election>() -> Result<(), Wrong> {
     let mut stage = Stage::<E>::new();
