@@ -26,9 +26,22 @@ impl RedisCluster {
     /// # Errors
     /// Those of [`RedisServer::start`], and when the nodes do not come together.
     pub fn start(primaries: usize, replicas: usize, args: &[&str]) -> anyhow::Result<Self> {
+        let args: Vec<_> = args.iter().map(|arg| (*arg).to_owned()).collect();
+        Self::start_each(primaries, replicas, || args.clone())
+    }
+
+    /// The same with arguments of its own for each node.
+    ///
+    /// # Errors
+    /// Those of [`start`](Self::start).
+    pub fn start_each(
+        primaries: usize,
+        replicas: usize,
+        args: impl Fn() -> Vec<String>,
+    ) -> anyhow::Result<Self> {
         ensure!(primaries > 0, "a cluster without primaries");
         let nodes: anyhow::Result<Vec<_>> = (0..primaries + replicas)
-            .map(|_| start_node(args))
+            .map(|_| start_node(&args))
             .collect();
         let cluster = Self { nodes: nodes? };
         let first = &cluster.nodes[0];
@@ -152,7 +165,7 @@ fn wait_until(is_so: impl Fn() -> anyhow::Result<bool>) -> anyhow::Result<()> {
     bail!("not so after {:?}", LOOK * LOOKS_MAX)
 }
 
-fn start_node(args: &[&str]) -> anyhow::Result<RedisServer> {
+fn start_node(args: impl Fn() -> Vec<String>) -> anyhow::Result<RedisServer> {
     let mut last = None;
     for _ in 0..5 {
         // By itself it would take its port + 10000, which may be too high or in use.
@@ -160,7 +173,8 @@ fn start_node(args: &[&str]) -> anyhow::Result<RedisServer> {
         let bus = free.local_addr()?.port().to_string();
         drop(free);
         let mut all = vec!["--cluster-enabled", "yes", "--cluster-port", &bus];
-        all.extend_from_slice(args);
+        let args = args();
+        all.extend(args.iter().map(String::as_str));
         match RedisServer::start(&all) {
             Ok(server) => return Ok(server),
             Err(error) => last = Some(error),

@@ -17,6 +17,7 @@ mod pauses;
 mod records;
 mod sentinel;
 mod start_up;
+mod tls;
 mod torture;
 mod values;
 mod watches;
