@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use kvcm_fence::Epoch;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::{DemoteOutcome, Gate, Input, View};
+use crate::{DemoteOutcome, Gate, Input, Measures, Record, View, driver::Records};
 
 /// What the driver receives from outside.
 #[derive(Debug)]
@@ -23,6 +23,7 @@ pub struct Elector {
     pub(crate) gate: Arc<Gate>,
     pub(crate) messages: mpsc::Sender<Message>,
     pub(crate) view: watch::Receiver<View>,
+    pub(crate) records: Arc<Records>,
 }
 
 impl Elector {
@@ -39,6 +40,16 @@ impl Elector {
     /// Follows what the election looks like.
     pub fn watch(&self) -> watch::Receiver<View> {
         self.view.clone()
+    }
+
+    /// The last changes of leadership that this node saw, at most 64, the oldest first.
+    pub fn history(&self) -> Vec<Record> {
+        self.records.history()
+    }
+
+    /// What was measured since the process started; more numbers are in [`View::totals`].
+    pub fn measures(&self) -> Measures {
+        self.records.measures()
     }
 
     /// Steps down: nothing new is let in, what is in flight finishes within the drain bound, the

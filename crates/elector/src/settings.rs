@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+/// The safety margin of a lease is at least this.
+pub(crate) const MIN_MARGIN: Duration = Duration::from_millis(5);
+
 /// The numbers of an election. All nodes of a cluster use the same `lease`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Settings {

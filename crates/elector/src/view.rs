@@ -1,9 +1,11 @@
 //! What the election looks like from outside.
 
+use std::time::Duration;
+
 use kvcm_clock::Moment;
 use kvcm_fence::Epoch;
 
-use coordination_core::{NodeId, Owner};
+use coordination_core::Owner;
 
 use crate::LossReason;
 
@@ -48,19 +50,6 @@ pub struct LeaderView {
     pub lease_end: Moment,
 }
 
-/// One change of leadership that this node saw.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Change {
-    /// The new epoch.
-    pub epoch: Epoch,
-    /// Who leads in it.
-    pub node: NodeId,
-    /// When this node saw it.
-    pub at: Moment,
-    /// For this node's own reigns that have ended: why.
-    pub ended: Option<LossReason>,
-}
-
 /// What has happened since the process started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Totals {
@@ -78,6 +67,8 @@ pub struct Totals {
     pub renew_errors: u64,
     /// Other calls without an answer.
     pub call_errors: u64,
+    /// The shortest time that was left of the lease of an open gate when it was renewed.
+    pub worst_left: Option<Duration>,
 }
 
 /// What the election looks like from outside.
@@ -103,8 +94,6 @@ pub struct View {
     pub backend_error: Option<String>,
     /// When the election last turned.
     pub last_turn: Moment,
-    /// The changes of leadership seen last, the oldest first.
-    pub history: Vec<Change>,
     /// Counters.
     pub totals: Totals,
     /// The election has ended: the process is stopping.

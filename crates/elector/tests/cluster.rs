@@ -316,6 +316,30 @@ async fn a_step_down_hands_over_at_once_and_in_order() {
             "demote: step-down was requested"
         ]
     );
+    // Both can tell how it came about.
+    let told = |node: &Node| {
+        let history = node.elector.history().into_iter();
+        let told = history.map(|record| (record.change.epoch, record.change.turn.to_string()));
+        told.collect::<Vec<_>>()
+    };
+    let later = b.elector.view().epoch.unwrap();
+    assert_eq!(
+        told(&a)[..2],
+        [
+            (epoch, "won: first".to_owned()),
+            (epoch, "released: requested".to_owned())
+        ]
+    );
+    assert_eq!(
+        told(&b),
+        [
+            (epoch, "seen: other".to_owned()),
+            (later, "won: released".to_owned())
+        ]
+    );
+    let measures = a.elector.measures();
+    assert_eq!(measures.changes[&("released", "requested")], 1);
+    assert!(measures.renew.count() > 0 && measures.lateness.count() > 0);
     // The repeated demand of a client does not hit the successor, nor a node that follows.
     assert_eq!(
         b.elector.demote(Some(epoch)).await,

@@ -8,6 +8,7 @@ use kvcm_fence::{Epoch, Incarnation};
 
 use super::{
     CallFailed, Command, Core,
+    account::{Before, Times},
     lock::{Held, Lock, Stage, Worker},
 };
 
@@ -183,7 +184,7 @@ impl Core {
         self.campaign.presumed_dead = None;
         match outcome {
             LockOutcome::Acquired(acquired) => self.acquired(now, sent, acquired, out),
-            LockOutcome::Held(holder) => self.held_by_other(now, holder),
+            LockOutcome::Held(holder) => self.held_by_other(now, holder, out),
             LockOutcome::Reserved(reserved) => {
                 self.highest = self.highest.max(reserved.epoch);
                 self.leader = None;
@@ -197,6 +198,8 @@ impl Core {
     fn acquired(&mut self, now: Moment, sent: Moment, acquired: Acquired, out: &mut Vec<Command>) {
         let epoch = acquired.epoch;
         self.highest = self.highest.max(epoch);
+        let is_new = acquired.previous.is_none() && !self.known_holder;
+        let before = Before::new(acquired.previous.as_ref(), is_new);
         self.judge(now, &acquired);
         let lease_end = self.lease_end(sent);
         if epoch <= self.retired || now >= lease_end || !self.may_campaign(now) {
@@ -209,8 +212,6 @@ impl Core {
         self.totals.acquired += 1;
         self.campaign.stepped_down_at = None;
         self.campaign.answered(now, now);
-        let me = self.me.clone();
-        self.remember_change(now, epoch, &me);
         self.lock = Lock::Held(Box::new(Held {
             epoch,
             previous: acquired.previous,
@@ -219,15 +220,23 @@ impl Core {
             renewals: 0,
             stage: Stage::Recovering,
             asked: Vec::new(),
+            before,
+            times: Times {
+                last_sign: self.last_sign,
+                asked: Some(sent),
+                won: Some(now),
+                ..Times::default()
+            },
+            evidence: None,
         }));
     }
 
-    fn held_by_other(&mut self, now: Moment, holder: Holder) {
+    fn held_by_other(&mut self, now: Moment, holder: Holder, out: &mut Vec<Command>) {
         let free = now + holder.remaining + RESOLUTION + self.settings.stagger;
         if holder.owner != self.me {
             self.campaign.yielding_until = Moment::ZERO;
         }
-        self.see(now, holder);
+        self.see(now, holder, out);
         self.campaign
             .answered(now, free.min(now + self.settings.loop_interval));
     }
@@ -260,7 +269,7 @@ impl Core {
                     });
                 }
             }
-            Some(holder) => self.held_by_other(now, holder),
+            Some(holder) => self.held_by_other(now, holder, out),
             None => {
                 self.leader = None;
                 let again = now + self.settings.loop_interval;

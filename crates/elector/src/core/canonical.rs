@@ -4,6 +4,7 @@ use kvcm_clock::Moment;
 
 use super::{
     Core, Stage, Totals,
+    account::{Before, Times},
     lock::{Lock, Worker},
 };
 
@@ -20,11 +21,15 @@ impl Core {
         self.backend_seen_at = None;
         self.backend_error = None;
         self.last_turn = to;
-        self.history.clear();
+        self.last_sign = None;
+        self.recorded = kvcm_fence::Epoch::ZERO;
         self.totals = Totals::default();
         match &mut self.lock {
             Lock::Free => {}
             Lock::Held(held) => {
+                held.before = Before::default();
+                held.times = Times::default();
+                held.evidence = None;
                 held.lease_end = pending(held.lease_end);
                 held.next_renew = pending(held.next_renew);
                 match &mut held.stage {

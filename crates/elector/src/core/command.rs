@@ -6,7 +6,7 @@ use coordination_core::Previous;
 use kvcm_clock::Moment;
 use kvcm_fence::{Epoch, Incarnation};
 
-use crate::{LossReason, Phase};
+use crate::{Change, LossReason, Phase};
 
 /// Something to be done by the driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,6 +92,8 @@ pub enum Command {
         /// The answer.
         outcome: DemoteOutcome,
     },
+    /// Keep this for those who ask later why somebody leads or not.
+    Record(Change),
     /// Send a tick at this moment; replaces the one before.
     Wake(Moment),
     /// The election has ended; nothing is held and no callback runs.

@@ -78,12 +78,18 @@ impl Core {
                 self.lose(now, LossReason::LeaseExpired, out);
             }
             Ok(RenewOutcome::Renewed) => {
+                if held.stage == Stage::Serving {
+                    let left = now.until(held.lease_end);
+                    let worst = &mut self.totals.worst_left;
+                    *worst = Some(worst.map_or(left, |worst| worst.min(left)));
+                }
                 held.lease_end = held.lease_end.max(end);
                 let until = held.lease_end;
                 match held.stage {
                     Stage::Confirming { since } if sent >= since => {
                         held.stage = Stage::Serving;
                         out.push(Command::OpenGate { epoch, until });
+                        self.record_won(now, out);
                     }
                     Stage::Serving | Stage::Draining { .. } => {
                         out.push(Command::ExtendGate { epoch, until });
@@ -98,9 +104,10 @@ impl Core {
                 self.lose(now, LossReason::NotHeld, out);
             }
             Ok(RenewOutcome::HeldByOther(holder)) => {
+                held.evidence = Some(format!("{} holds it in {}", holder.owner, holder.epoch));
                 self.backend_answered(now);
                 self.lose(now, LossReason::HeldByOther, out);
-                self.see(now, holder);
+                self.see(now, holder, out);
             }
             // No answer changes nothing while the lease lives.
             Err(failed) => {

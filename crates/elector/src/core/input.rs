@@ -137,6 +137,11 @@ impl fmt::Display for LossReason {
 }
 
 impl LossReason {
+    /// Whether somebody wanted it.
+    pub const fn was_asked(&self) -> bool {
+        matches!(self, Self::Requested | Self::Stopping)
+    }
+
     /// A short word for a metric.
     pub const fn as_str(&self) -> &'static str {
         match self {

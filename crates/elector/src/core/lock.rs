@@ -4,7 +4,10 @@ use coordination_core::Previous;
 use kvcm_clock::Moment;
 use kvcm_fence::Epoch;
 
-use super::LossReason;
+use super::{
+    LossReason,
+    account::{Before, Times},
+};
 
 /// Renewals whose answers are awaited at the same time: one that hangs does not delay the next.
 pub(super) const RENEWALS_IN_FLIGHT: u8 = 4;
@@ -28,6 +31,10 @@ pub(super) struct Held {
     pub(super) stage: Stage,
     /// Requests to step down that wait for the end.
     pub(super) asked: Vec<u64>,
+    pub(super) before: Before,
+    pub(super) times: Times,
+    /// What shows why the reign ends, when more is known than the reason.
+    pub(super) evidence: Option<String>,
 }
 
 /// How far a reign has come.

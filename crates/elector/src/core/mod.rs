@@ -4,6 +4,7 @@
 //! (the callbacks) is doing. They are compared after every input until they agree, so that no
 //! order of events can leave a leader without a lock or a lock without a leader.
 
+mod account;
 mod campaign;
 mod canonical;
 mod command;
@@ -30,10 +31,7 @@ use self::{
     guard::Guard,
     lock::{Held, Lock, Stage, Worker},
 };
-use crate::{Change, LeaderView, Phase, Role, Settings, Totals, View};
-
-/// How many changes of leadership are remembered.
-const HISTORY: usize = 16;
+use crate::{LeaderView, Phase, Role, Settings, Totals, View};
 
 /// Decides. Takes an input and the present moment, changes its state and returns commands for
 /// the driver to perform in order.
@@ -60,7 +58,10 @@ pub struct Core {
     backend_seen_at: Option<Moment>,
     backend_error: Option<String>,
     last_turn: Moment,
-    history: Vec<Change>,
+    /// When the leader before was last known to live.
+    last_sign: Option<Moment>,
+    /// The highest epoch of which a record was made.
+    recorded: Epoch,
     totals: Totals,
 }
 
@@ -85,7 +86,8 @@ impl Core {
             backend_seen_at: None,
             backend_error: None,
             last_turn: now,
-            history: Vec::new(),
+            last_sign: None,
+            recorded: Epoch::ZERO,
             totals: Totals::default(),
         }
     }
@@ -146,7 +148,6 @@ impl Core {
             backend_seen_at: self.backend_seen_at,
             backend_error: self.backend_error.clone(),
             last_turn: self.last_turn,
-            history: self.history.clone(),
             totals: self.totals,
             stopped: self.stopped,
         }
@@ -171,10 +172,11 @@ impl Core {
     }
 
     /// Remembers who leads.
-    fn see(&mut self, now: Moment, holder: Holder) {
+    fn see(&mut self, now: Moment, holder: Holder, out: &mut Vec<Command>) {
         self.known_holder = true;
         self.highest = self.highest.max(holder.epoch);
-        self.remember_change(now, holder.epoch, &holder.owner);
+        self.record_seen(now, &holder, out);
+        self.last_sign = Some((now + holder.remaining - self.settings.lease).min(now));
         self.leader = Some(LeaderView {
             lease_end: now + holder.remaining,
             owner: holder.owner,
@@ -182,28 +184,6 @@ impl Core {
             info: holder.info,
             seen_at: now,
         });
-    }
-
-    fn remember_change(&mut self, now: Moment, epoch: Epoch, owner: &Owner) {
-        if self.history.last().is_some_and(|last| last.epoch >= epoch) {
-            return;
-        }
-        if self.history.len() == HISTORY {
-            self.history.remove(0);
-        }
-        self.history.push(Change {
-            epoch,
-            node: owner.node.clone(),
-            at: now,
-            ended: None,
-        });
-    }
-
-    fn remember_end(&mut self, epoch: Epoch, reason: &LossReason) {
-        if let Some(change) = self.history.iter_mut().find(|change| change.epoch == epoch) {
-            change.ended = Some(reason.clone());
-        }
-        self.last_loss = Some(reason.clone());
     }
 
     /// What moves with time alone.

@@ -72,14 +72,18 @@ impl Core {
             Ok(()) => {
                 self.guard.stores_claimed();
                 let since = now.max(self.guard.until);
+                held.times.recovered = Some(now);
+                held.times.guarded = (since > now).then_some(since);
                 held.next_renew = held.next_renew.min(since).max(now);
                 held.stage = Stage::Confirming { since };
             }
             Err(error) => {
                 self.totals.promote_failed += 1;
+                held.times.recovered = Some(now);
                 let reason = match error {
                     // Its owner is not in the backend's record, so nobody can vouch for its end.
-                    PromoteError::Fenced { .. } => {
+                    PromoteError::Fenced { by } => {
+                        held.evidence = Some(format!("a store is claimed by epoch {by}"));
                         self.guard.suspect();
                         LossReason::Fenced
                     }

@@ -62,6 +62,11 @@ impl Core {
             return;
         };
         if !matches!(held.stage, Stage::Releasing { .. }) {
+            held.evidence = Some(if by.is_zero() {
+                "a store has lost its fence".to_owned()
+            } else {
+                format!("a store was claimed in epoch {by}")
+            });
             self.totals.lost += 1;
             self.release(now, LossReason::Fenced, out);
         }
@@ -73,6 +78,7 @@ impl Core {
         let Lock::Held(held) = &mut self.lock else {
             return;
         };
+        held.times.drained_since = Some(now);
         held.stage = Stage::Draining {
             until: now + bound + DRAIN_GRACE,
             reason,
@@ -107,6 +113,7 @@ impl Core {
         if may_release {
             out.push(Command::Unlock { epoch });
         }
+        held.times.released_since = Some(now);
         held.stage = Stage::Releasing {
             next_try: self.guard.until.max(now),
             in_flight: may_release,
@@ -140,7 +147,7 @@ impl Core {
                 self.backend_answered(now);
                 self.end_reign(now, reason, out);
                 if let UnlockOutcome::HeldByOther(holder) = outcome {
-                    self.see(now, holder);
+                    self.see(now, holder, out);
                 }
             }
             // Tried until the lease has ended by itself.
@@ -157,10 +164,11 @@ impl Core {
         let Lock::Held(held) = std::mem::replace(&mut self.lock, Lock::Free) else {
             return;
         };
-        let reason = match held.stage {
-            Stage::Draining { reason, .. } | Stage::Releasing { reason, .. } => reason,
+        let reason = match &held.stage {
+            Stage::Draining { reason, .. } | Stage::Releasing { reason, .. } => reason.clone(),
             _ => reason,
         };
+        self.record_ended(now, &held, &reason, out);
         self.retired = self.retired.max(held.epoch);
         self.leader = None;
         for id in held.asked {
@@ -183,6 +191,7 @@ impl Core {
             }
             _ => {}
         }
-        self.remember_end(held.epoch, &reason);
+        self.last_sign = Some(now);
+        self.last_loss = Some(reason);
     }
 }

@@ -1,5 +1,6 @@
 //! The rules of the election, each on the full list of commands.
 
+mod accounts;
 mod random;
 mod stepping_down;
 mod unproven;
@@ -12,7 +13,7 @@ use coordination_core::{
 use kvcm_fence::Incarnation;
 
 use super::*;
-use crate::PromoteError;
+use crate::{Change, PromoteError};
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
 
@@ -40,6 +41,8 @@ struct Bench {
     now: Moment,
     /// The wake-up that was asked for last.
     wake: Moment,
+    /// What was recorded so far.
+    records: Vec<Change>,
 }
 
 impl Bench {
@@ -51,17 +54,25 @@ impl Bench {
             core: Core::new(settings, owner("me"), now),
             now,
             wake: now,
+            records: Vec::new(),
         }
     }
 
-    /// All commands but the wake-up.
+    /// All commands but the wake-up and the records.
     fn step(&mut self, input: Input) -> Vec<Command> {
         let mut commands = self.core.step(self.now, input);
         match commands.pop() {
             Some(Command::Wake(at)) => self.wake = at,
             other => panic!("{other:?}"),
         }
-        commands
+        let mut rest = Vec::new();
+        for command in commands {
+            match command {
+                Command::Record(change) => self.records.push(change),
+                other => rest.push(other),
+            }
+        }
+        rest
     }
 
     fn at(&mut self, after: Duration, input: Input) -> Vec<Command> {

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::settings::MIN_MARGIN;
+
 /// How many wake-ups are remembered.
 const SAMPLES: usize = 1000;
 
@@ -40,7 +42,7 @@ impl Lateness {
         let mut sorted = self.samples.clone();
         sorted.sort_unstable();
         let worst = sorted[(sorted.len() - 1) * 999 / 1000];
-        Some((2 * worst).max(Duration::from_millis(5)))
+        Some((2 * worst).max(MIN_MARGIN))
     }
 }
 

@@ -12,7 +12,7 @@ use tokio::{
     task::coop::consume_budget,
 };
 
-use super::{calls::Calls, lateness::Lateness, transitions::Job};
+use super::{calls::Calls, lateness::Lateness, records::Records, transitions::Job};
 use crate::{Command, Core, DemoteOutcome, Gate, Input, Role, View, handle::Message};
 
 /// Owns the core, feeds it and performs its commands. Only gate operations and the starting of
@@ -23,6 +23,7 @@ pub(super) struct LockLoop {
     pub(super) inbox: mpsc::Receiver<Message>,
     pub(super) jobs: mpsc::Sender<Job>,
     pub(super) view: watch::Sender<View>,
+    pub(super) records: Arc<Records>,
     pub(super) calls: Calls,
 }
 
@@ -69,7 +70,9 @@ impl LockLoop {
                 },
                 () = self.calls.timer.sleep_until(pending.wake) => {
                     let late = self.calls.clock.now().since(pending.wake);
-                    match lateness.record(late) {
+                    let margin = lateness.record(late);
+                    self.records.timer_was_late(late, margin);
+                    match margin {
                         Some(margin) => Input::SetMargin(margin),
                         None => Input::Tick,
                     }
@@ -96,6 +99,14 @@ impl LockLoop {
     async fn turn(&mut self, input: Input, pending: &mut Pending) {
         let mut next = Some(input);
         while let Some(input) = next {
+            if let Input::RenewAnswered {
+                sent,
+                result: Ok(_),
+                ..
+            } = &input
+            {
+                self.records.renewed(self.calls.clock.now().since(*sent));
+            }
             let commands = self.core.step(self.calls.clock.now(), input);
             for command in commands {
                 self.perform(command, pending).await;
@@ -121,10 +132,7 @@ impl LockLoop {
             Command::Observe => pending.calls.push(self.calls.observe()),
             Command::Renew { epoch, phase } => pending.calls.push(self.calls.renew(epoch, phase)),
             Command::Unlock { epoch } => pending.calls.push(self.calls.unlock(epoch)),
-            Command::OpenGate { epoch, until } => {
-                self.gate.open(epoch, until);
-                tracing::info!(%epoch, "serving as leader");
-            }
+            Command::OpenGate { epoch, until } => self.gate.open(epoch, until),
             Command::ExtendGate { epoch, until } => {
                 if !self.gate.extend(epoch, until) {
                     pending.found_shut = Some(epoch);
@@ -138,7 +146,6 @@ impl LockLoop {
             }
             Command::CancelPromote { .. } => self.job(Job::Cancel).await,
             Command::Demote { epoch, reason } => {
-                tracing::info!(%epoch, %reason, "no longer leader");
                 self.job(Job::Demote { epoch, reason }).await;
             }
             Command::Drain { epoch, bound } => self.job(Job::Drain { epoch, bound }).await,
@@ -148,6 +155,7 @@ impl LockLoop {
                     let _ = reply.send(outcome);
                 }
             }
+            Command::Record(change) => self.records.keep(change),
             Command::Wake(at) => pending.wake = at,
             Command::Stopped => pending.stopped = true,
         }

@@ -9,6 +9,7 @@ mod calls;
 mod lateness;
 mod lease_check;
 mod lock_loop;
+mod records;
 mod transitions;
 
 use std::{fmt, sync::Arc};
@@ -19,6 +20,7 @@ use kvcm_clock::{Clock, Timer};
 use tokio::sync::{mpsc, watch};
 
 pub use self::lease_check::LeaseCheck;
+pub(crate) use self::records::Records;
 use self::{lock_loop::LockLoop, transitions::Transitions};
 use crate::{Core, Elector, Gate, Leadership, LockInfo, Phase, Settings};
 
@@ -100,10 +102,12 @@ pub fn start(parts: Parts) -> (Elector, Driver) {
     );
     let (view_tx, view) = watch::channel(core.view());
     let (jobs_tx, jobs) = mpsc::channel(16);
+    let records = Arc::new(Records::new());
     let elector = Elector {
         gate: gate.clone(),
         messages: messages.clone(),
         view,
+        records: records.clone(),
     };
     let info = {
         let endpoint = parts.endpoint;
@@ -137,6 +141,7 @@ pub fn start(parts: Parts) -> (Elector, Driver) {
         inbox,
         jobs: jobs_tx,
         view: view_tx,
+        records,
         calls: calls::Calls {
             backend: parts.backend,
             key: parts.key.into(),

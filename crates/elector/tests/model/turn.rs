@@ -119,7 +119,7 @@ impl World {
             }
             Command::Drain { epoch, bound } => node.drain = Some((epoch, NOW + bound)),
             Command::Probe => node.probing = true,
-            Command::Reply { .. } => {}
+            Command::Reply { .. } | Command::Record(_) => {}
             Command::Wake(at) => node.wake = at,
             Command::Stopped => {
                 self.events.reach(Event::Stopped);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use elector::{DemoteOutcome, LossReason};
+use elector::{DemoteOutcome, Record, Took, Turn};
 use kvcm_fence::Epoch;
 use kvcm_proto::admin;
 
@@ -50,17 +50,6 @@ impl Services {
             .backend_seen_at
             .map_or(0, |seen| wall(self.cluster.wall_ms(seen)));
         let role = self.cluster.role().as_str();
-        let history = view.history.iter().map(|change| admin::LeaderChange {
-            epoch: change.epoch.get(),
-            node_id: change.node.to_string(),
-            reason: change
-                .ended
-                .as_ref()
-                .map_or("", LossReason::as_str)
-                .to_owned(),
-            at_ms: wall(self.cluster.wall_ms(change.at)),
-            phases: Vec::new(),
-        });
         admin::GetManagerClusterInfoResponse {
             header: Some(Header::ok(&request.trace_id).into()),
             info_updated_time: updated,
@@ -72,7 +61,7 @@ impl Services {
             leader_endpoint: leader.endpoint.map(Into::into),
             self_role: Some(role.to_owned()),
             nodes: self.nodes(),
-            history: history.collect(),
+            history: changes(&self.cluster.elector().history()),
         }
     }
 
@@ -172,4 +161,40 @@ impl Services {
         tracing::info!(?delay, "campaign delay set");
         admin::CommonResponse::only(Header::ok(&request.trace_id))
     }
+}
+
+/// Who has led since when, and how the reign before ended, as far as this node saw it.
+fn changes(history: &[Record]) -> Vec<admin::LeaderChange> {
+    let mut ended = "";
+    let mut changes = Vec::new();
+    for Record { wall_ms, change } in history {
+        let reason = match &change.turn {
+            Turn::Ended(reason) => {
+                ended = reason.as_str();
+                continue;
+            }
+            Turn::Won { .. } => change.turn.reason(),
+            Turn::Seen => ended,
+        };
+        ended = "";
+        changes.push(admin::LeaderChange {
+            epoch: change.epoch.get(),
+            node_id: change.owner.node.to_string(),
+            reason: reason.to_owned(),
+            at_ms: i64::try_from(*wall_ms).unwrap_or(i64::MAX),
+            phases: phases(&change.took),
+        });
+    }
+    changes
+}
+
+/// The parts of a change of leader that this node has seen.
+fn phases(took: &Took) -> Vec<admin::LeaderChangePhase> {
+    let seen = took.parts().filter_map(|(name, part)| {
+        Some(admin::LeaderChangePhase {
+            name: name.to_owned(),
+            duration_us: i64::try_from(part?.as_micros()).unwrap_or(i64::MAX),
+        })
+    });
+    seen.collect()
 }

@@ -186,7 +186,7 @@ async fn a_demoted_leader_hands_over_and_stays_out_while_it_has_to() {
     .await;
     let history = call(old.admin_http(), "getManagerClusterInfo", json!({})).await;
     let history = history["history"].as_array().unwrap().clone();
-    assert_eq!(history[0]["reason"], "requested", "{history:?}");
+    assert_eq!(history[1]["reason"], "requested", "{history:?}");
     assert_eq!(history.len(), 2, "{history:?}");
 }
 
