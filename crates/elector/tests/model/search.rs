@@ -12,8 +12,9 @@ use crate::{
     world::{Action, World},
 };
 
-/// One state in so many is healed.
+/// One state in so many is healed; more of the few that a mutant needs.
 const HEAL_EVERY: u64 = 64;
+const HEAL_EVERY_OF_MUTANT: u64 = 4;
 
 /// One search: so many nodes, so many reigns, so many faults.
 #[derive(Debug)]
@@ -72,11 +73,15 @@ impl Election {
         }
     }
 
-    fn is_to_be_healed(state: &State) -> bool {
+    fn is_to_be_healed(&self, state: &State) -> bool {
+        let every = match self.world.mutant.is_broken() {
+            true => HEAL_EVERY_OF_MUTANT,
+            false => HEAL_EVERY,
+        };
         let mut hasher = DefaultHasher::new();
         state.nodes[0].hash(&mut hasher);
         state.lock.hash(&mut hasher);
-        state.ghost.broken.is_none() && hasher.finish().is_multiple_of(HEAL_EVERY)
+        state.ghost.broken.is_none() && hasher.finish().is_multiple_of(every)
     }
 }
 
@@ -121,7 +126,7 @@ impl Model for Election {
             never!(GateWithoutLock),
             never!(BusyWait),
             Property::always(Broken::Stuck.name(), |model: &Self, state| {
-                !Self::is_to_be_healed(state) || model.world.heals(state)
+                !model.is_to_be_healed(state) || model.world.heals(state)
             }),
         ]
     }
