@@ -83,7 +83,9 @@ fn every_history_within_the_budgets_keeps_the_invariants() {
 #[test]
 fn each_mutant_is_caught() {
     for (mutant, nodes, budget, broken) in MUTANTS {
-        let found = Election::new(*mutant, *nodes, 4, *budget).search(1, MANY);
+        let found = Election::new(*mutant, *nodes, 4, *budget)
+            .looking_for(*broken)
+            .search(1, MANY);
         let names: Vec<_> = found.broken.iter().map(|(name, _)| *name).collect();
         eprintln!("{mutant:?}: {} states: {names:?}", found.states);
         assert!(names.contains(&broken.name()), "{mutant:?}: {found:#?}");

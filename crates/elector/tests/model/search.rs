@@ -12,9 +12,8 @@ use crate::{
     world::{Action, World},
 };
 
-/// One state in so many is healed; more of the few that a mutant needs.
+/// One state in so many is healed.
 const HEAL_EVERY: u64 = 64;
-const HEAL_EVERY_OF_MUTANT: u64 = 4;
 
 /// One search: so many nodes, so many reigns, so many faults.
 #[derive(Debug)]
@@ -23,6 +22,8 @@ pub(crate) struct Election {
     nodes: usize,
     epochs: Epoch,
     budget: Budget,
+    /// One state in so many is healed.
+    heal_every: Option<u64>,
 }
 
 /// What a search has found.
@@ -47,6 +48,15 @@ impl Election {
             nodes,
             epochs: Epoch::new(epochs).unwrap(),
             budget,
+            heal_every: Some(HEAL_EVERY),
+        }
+    }
+
+    /// One that looks for this property of a mutant: healing is dense, or left out.
+    pub(crate) fn looking_for(self, broken: Broken) -> Self {
+        Self {
+            heal_every: (broken == Broken::Stuck).then_some(4),
+            ..self
         }
     }
 
@@ -74,14 +84,11 @@ impl Election {
     }
 
     fn is_to_be_healed(&self, state: &State) -> bool {
-        let every = match self.world.mutant.is_broken() {
-            true => HEAL_EVERY_OF_MUTANT,
-            false => HEAL_EVERY,
-        };
         let mut hasher = DefaultHasher::new();
         state.nodes[0].hash(&mut hasher);
         state.lock.hash(&mut hasher);
-        state.ghost.broken.is_none() && hasher.finish().is_multiple_of(every)
+        let chosen = |every| hasher.finish().is_multiple_of(every);
+        state.ghost.broken.is_none() && self.heal_every.is_some_and(chosen)
     }
 }
 
