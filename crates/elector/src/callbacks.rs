@@ -33,6 +33,12 @@ pub trait Leadership: Send + Sync + 'static {
         let _ = epoch;
     }
 
+    /// Takes up again what [`quiesce`](Self::quiesce) has stopped: a hand-over was taken back, and
+    /// the reign goes on.
+    async fn resume(&self, epoch: Epoch) {
+        let _ = epoch;
+    }
+
     /// Brings out what is buffered, after the last request in flight, while the lock is still held.
     async fn flush(&self, epoch: Epoch) {
         let _ = epoch;

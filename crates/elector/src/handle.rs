@@ -2,10 +2,14 @@
 
 use std::{sync::Arc, time::Duration};
 
+use coordination_core::NodeId;
 use kvcm_fence::Epoch;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::{DemoteOutcome, Gate, Input, Measures, Record, View, driver::Records};
+use crate::{
+    DemoteOutcome, Gate, Input, Measures, PauseRefused, Peer, Record, TransferOutcome,
+    TransferRefused, View, driver::Records,
+};
 
 /// What the driver receives from outside.
 #[derive(Debug)]
@@ -13,7 +17,16 @@ pub(crate) enum Message {
     Input(Input),
     Demote {
         expected: Option<Epoch>,
+        pause: bool,
         reply: oneshot::Sender<DemoteOutcome>,
+    },
+    Transfer {
+        to: NodeId,
+        expected: Option<Epoch>,
+        reply: oneshot::Sender<Result<TransferOutcome, TransferRefused>>,
+    },
+    Pause {
+        reply: oneshot::Sender<Result<(), PauseRefused>>,
     },
 }
 
@@ -56,16 +69,95 @@ impl Elector {
     /// lock is released. Returns then; the demote callback may still be running. With `expected`
     /// only that epoch is given up.
     pub async fn demote(&self, expected: Option<Epoch>) -> DemoteOutcome {
-        let (reply, answer) = oneshot::channel();
-        if self
-            .messages
-            .send(Message::Demote { expected, reply })
-            .await
-            .is_err()
-        {
-            return DemoteOutcome::NotLeader;
-        }
+        self.step_down(expected, false).await
+    }
+
+    /// As [`demote`](Self::demote), and then stays out of the race until [`resume`](Self::resume).
+    /// When the step-down was not accepted, the node is not paused either.
+    pub async fn demote_and_pause(&self, expected: Option<Epoch>) -> DemoteOutcome {
+        self.step_down(expected, true).await
+    }
+
+    async fn step_down(&self, expected: Option<Epoch>, pause: bool) -> DemoteOutcome {
+        let answer = self.ask(|reply| Message::Demote {
+            expected,
+            pause,
+            reply,
+        });
         answer.await.unwrap_or(DemoteOutcome::NotLeader)
+    }
+
+    /// Hands the lock over to the node `to`, which must be alive, eligible and ready by what
+    /// [`set_peers`](Self::set_peers) told last: drains as [`demote`](Self::demote) does, then
+    /// releases the lock so that only that node can take it for
+    /// [`Settings::reservation`](crate::Settings). Returns when the successor was seen to have it,
+    /// or when it is known that it will not. Until the release the transfer can be taken back: when
+    /// the successor can no longer take over, requests outlast the drain bound, or
+    /// [`cancel_transfer`](Self::cancel_transfer) asks for it; the reign then goes on in the same
+    /// epoch. With `expected` only that epoch is handed over.
+    ///
+    /// # Errors
+    /// Why it was not begun.
+    pub async fn transfer(
+        &self,
+        to: NodeId,
+        expected: Option<Epoch>,
+    ) -> Result<TransferOutcome, TransferRefused> {
+        let answer = self.ask(|reply| Message::Transfer {
+            to,
+            expected,
+            reply,
+        });
+        answer.await.unwrap_or(Err(TransferRefused::NotLeader))
+    }
+
+    /// Takes a transfer back, if its lock is not yet released; its own answer tells.
+    pub async fn cancel_transfer(&self) {
+        let _ = self
+            .messages
+            .send(Message::Input(Input::CancelTransfer))
+            .await;
+    }
+
+    /// Keeps this node out of the race until [`resume`](Self::resume); it still learns and reports
+    /// who leads. Not remembered over a restart.
+    ///
+    /// # Errors
+    /// A node that leads is not paused: see [`demote_and_pause`](Self::demote_and_pause).
+    pub async fn pause(&self) -> Result<(), PauseRefused> {
+        let answer = self.ask(|reply| Message::Pause { reply });
+        answer.await.unwrap_or(Err(PauseRefused::Stopped))
+    }
+
+    /// Lets this node campaign again.
+    pub async fn resume(&self) {
+        let _ = self.messages.send(Message::Input(Input::Resume)).await;
+    }
+
+    /// Tells what is known of the other nodes, as often as it is looked at; an own entry is
+    /// ignored. It counts for [`Settings::peers_max_age`](crate::Settings).
+    pub fn set_peers(&self, peers: Vec<Peer>) {
+        self.post(Input::Peers(peers));
+    }
+
+    /// Tells whether this node would be able to serve. A node that is not gives one that is the
+    /// first chance; without another it asks its stores and tries all the same. True at the start.
+    pub fn set_ready(&self, ready: bool) {
+        self.post(Input::Ready(ready));
+    }
+
+    /// Tells whether the stores of this node answer and accept. A leader whose stores do not for a
+    /// whole lease hands over, if another node is ready; another node counts as not ready
+    /// meanwhile. To be told again with every look: messages may be lost under load.
+    pub fn set_stores_ok(&self, ok: bool) {
+        self.post(Input::StoresOk(ok));
+    }
+
+    /// None when the election has ended before it answered.
+    async fn ask<T>(&self, message: impl FnOnce(oneshot::Sender<T>) -> Message) -> Option<T> {
+        let (reply, answer) = oneshot::channel();
+        self.messages.send(message(reply)).await.ok()?;
+        answer.await.ok()
     }
 
     /// Steps down if need be and ends the election; returns when nothing is held any more and no
@@ -107,7 +199,8 @@ impl Elector {
         let _ = self.messages.send(Message::Input(input)).await;
     }
 
-    /// Both may be lost when the queue is full: the store refuses the next write as well.
+    /// What is posted may be lost when the queue is full: a store refuses the next write as well,
+    /// and the state of nodes is told again.
     fn post(&self, input: Input) {
         if self.messages.try_send(Message::Input(input)).is_err() {
             tracing::warn!("the queue of the election is full, a message to it was dropped");

@@ -35,7 +35,18 @@ pub struct Settings {
     /// then the first reign waits for a lease before it serves.
     pub absence_is_proof: bool,
     /// How much later than the end of the lease this node tries, so that not all try at once.
+    /// Used while nothing is known of the other nodes: else their priorities and names decide.
     pub stagger: Duration,
+    /// Nodes of a higher priority are given the first chance, by 5 ms for each, 10 ms at most.
+    pub priority: u8,
+    /// How long a released lock is kept for the successor of a transfer: two looks at the lock,
+    /// for one that hears of the release by polling only, and the stagger. Its end makes the
+    /// election free.
+    pub reservation: Duration,
+    /// How long a node that is not ready leaves a free lock to one that is.
+    pub deference: Duration,
+    /// How long what was told of the other nodes counts.
+    pub peers_max_age: Duration,
 }
 
 /// Settings that cannot work.
@@ -74,6 +85,10 @@ impl Settings {
             cancel_grace: Duration::from_secs(10),
             absence_is_proof: true,
             stagger: Duration::ZERO,
+            priority: 0,
+            reservation: lease.min(2 * loop_interval) + Duration::from_millis(10),
+            deference: lease.min(2 * loop_interval) + Duration::from_millis(10),
+            peers_max_age: Duration::from_secs(5),
         }
     }
 

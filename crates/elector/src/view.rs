@@ -67,6 +67,12 @@ pub struct Totals {
     pub renew_errors: u64,
     /// Other calls without an answer.
     pub call_errors: u64,
+    /// Locks handed over to a named successor, which took them.
+    pub transferred: u64,
+    /// Transfers that were given up before the lock was released.
+    pub transfers_aborted: u64,
+    /// How often this node had to wait because it had lost too often.
+    pub damped: u64,
     /// The shortest time that was left of the lease of an open gate when it was renewed.
     pub worst_left: Option<Duration>,
 }
@@ -96,6 +102,75 @@ pub struct View {
     pub last_turn: Moment,
     /// Counters.
     pub totals: Totals,
+    /// What keeps this node out of the race, when it does not hold the lock.
+    pub standby: Option<Standby>,
+    /// By order of the operator it does not campaign.
+    pub paused: bool,
+    /// It would be able to serve: it said so, and its stores answer.
+    pub ready: bool,
     /// The election has ended: the process is stopping.
     pub stopped: bool,
+}
+
+/// What keeps a node out of the race although the lock may be free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Standby {
+    /// The process ends.
+    Stopping,
+    /// Its callbacks of the reign before are not through.
+    CleaningUp,
+    /// By order of the operator, until resumed.
+    Paused,
+    /// After a step-down or a failed promotion.
+    Forbidden {
+        /// The end of it.
+        until: Moment,
+    },
+    /// After a step-down, so that another node can take over.
+    Yielding {
+        /// The end of it; earlier when another node leads.
+        until: Moment,
+    },
+    /// It has lost the lock too often by its own fault, and another node is ready.
+    Damped {
+        /// The end of it; earlier when no other node is ready any more.
+        until: Moment,
+    },
+    /// It is not ready and another node is.
+    NotReady {
+        /// The end of it, once the lock was seen to be free.
+        until: Option<Moment>,
+    },
+}
+
+impl Standby {
+    /// When it ends by time alone.
+    pub const fn until(self) -> Option<Moment> {
+        match self {
+            Self::Stopping | Self::CleaningUp | Self::Paused => None,
+            Self::Forbidden { until } | Self::Yielding { until } | Self::Damped { until } => {
+                Some(until)
+            }
+            Self::NotReady { until } => until,
+        }
+    }
+
+    /// Whether a lock that is held all the same is given back: it is not only a matter of who is
+    /// given the first chance.
+    pub const fn forbids(self) -> bool {
+        !matches!(self, Self::Damped { .. } | Self::NotReady { .. })
+    }
+
+    /// One word, for people and metrics.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Stopping => "stopping",
+            Self::CleaningUp => "cleaning_up",
+            Self::Paused => "paused",
+            Self::Forbidden { .. } => "forbidden",
+            Self::Yielding { .. } => "yielding",
+            Self::Damped { .. } => "damped",
+            Self::NotReady { .. } => "not_ready",
+        }
+    }
 }

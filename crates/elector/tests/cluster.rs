@@ -1,6 +1,11 @@
 //! Several elections over one memory backend, in virtual time.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
+#[path = "cluster/hand_over.rs"]
+mod hand_over;
+#[path = "cluster/hung.rs"]
+mod hung;
+
 use std::{
     sync::{
         Arc, Mutex,
@@ -122,9 +127,19 @@ struct Log {
     panic: AtomicBool,
     /// A store that remembers a claim, and whom the callback tells of it.
     former: Mutex<Option<(Elector, Epoch)>>,
+    /// The callback that does not return.
+    hangs: Mutex<&'static str>,
 }
 
 impl Log {
+    /// A callback was called; it may never return.
+    async fn call(&self, name: &'static str) {
+        self.add(name.to_owned());
+        if *self.hangs.lock().unwrap() == name {
+            std::future::pending::<()>().await;
+        }
+    }
+
     fn add(&self, line: String) {
         self.lines.lock().unwrap().push(line);
     }
@@ -155,17 +170,28 @@ impl Leadership for Log {
         Ok(())
     }
     async fn quiesce(&self, _: Epoch) {
-        self.add("quiesce".to_owned());
+        self.call("quiesce").await;
+    }
+    async fn resume(&self, _: Epoch) {
+        self.call("resume").await;
     }
     async fn flush(&self, _: Epoch) {
-        self.add("flush".to_owned());
+        self.call("flush").await;
     }
     async fn on_no_longer_leader(&self, _: Epoch, reason: LossReason) {
         self.add(format!("demote: {reason}"));
+        if *self.hangs.lock().unwrap() == "demote" {
+            std::future::pending::<()>().await;
+        }
+    }
+    async fn probe(&self) -> Result<(), String> {
+        self.call("probe").await;
+        Ok(())
     }
 }
 
 struct Node {
+    owner: Owner,
     elector: Elector,
     log: Arc<Log>,
     backend: Arc<Flaky>,
@@ -226,12 +252,13 @@ impl Cluster {
             fail: AtomicBool::new(false),
         });
         let log = Arc::new(Log::default());
+        let owner = Owner {
+            node: name.parse().unwrap(),
+            incarnation: Incarnation::random(),
+        };
         let (elector, driver) = elector::start(Parts {
             settings,
-            owner: Owner {
-                node: name.parse().unwrap(),
-                incarnation: Incarnation::random(),
-            },
+            owner: owner.clone(),
             key: LEADER_KEY.to_owned(),
             endpoint: serde_json::json!({ "host": name }),
             backend: backend.clone(),
@@ -251,6 +278,7 @@ impl Cluster {
             tokio::spawn(lease_check.run(self.clock.clone())),
         ];
         Node {
+            owner,
             elector,
             log,
             backend,

@@ -6,8 +6,10 @@ use coordination_core::{Acquired, Hint, Holder, LockOutcome};
 use kvcm_clock::Moment;
 use kvcm_fence::{Epoch, Incarnation};
 
+use crate::Standby;
+
 use super::{
-    CallFailed, Command, Core,
+    CallFailed, Command, Core, Life,
     account::{Before, Times},
     lock::{Held, Lock, Stage, Worker},
 };
@@ -21,12 +23,9 @@ const RESOLUTION: Duration = Duration::from_millis(1);
 /// The state of a node that does not hold the lock.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Campaign {
-    /// The next look at the lock.
-    next_try: Moment,
-    /// A call is under way; its answer sets `next_try`.
-    in_flight: bool,
-    /// A hint came while a call was under way: its answer may be older than the hint.
-    again: bool,
+    look: Look,
+    /// Since when nobody has been seen to hold the lock.
+    free_since: Option<Moment>,
     /// Out of the race until then, by order of the operator or after a failure.
     forbidden_until: Moment,
     /// When the step-down was that an operator's delay counts from.
@@ -40,12 +39,22 @@ pub(super) struct Campaign {
     strays: Vec<Epoch>,
 }
 
+/// The next look at the lock.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Look {
+    Due(Moment),
+    /// Its answer tells when the next one is due.
+    UnderWay {
+        /// A hint came meanwhile: the answer may be older than the hint.
+        again: bool,
+    },
+}
+
 impl Campaign {
     pub(super) fn new(now: Moment) -> Self {
         Self {
-            next_try: now,
-            in_flight: false,
-            again: false,
+            look: Look::Due(now),
+            free_since: None,
             forbidden_until: Moment::ZERO,
             stepped_down_at: None,
             yielding_until: Moment::ZERO,
@@ -60,16 +69,29 @@ impl Campaign {
     }
 
     pub(super) fn next_wake(&self) -> Moment {
-        if self.in_flight {
-            Moment::NEVER
-        } else {
-            self.next_try
+        match self.look {
+            Look::Due(at) => at,
+            Look::UnderWay { .. } => Moment::NEVER,
         }
     }
 
     /// Nothing is under way that could still take or hold the lock.
     pub(super) fn is_quiet(&self) -> bool {
-        !self.in_flight && self.strays.is_empty()
+        matches!(self.look, Look::Due(_)) && self.strays.is_empty()
+    }
+
+    /// What a step-down or a failure of this node demands.
+    pub(super) fn kept_out(&self, now: Moment) -> Option<Standby> {
+        let (forbidden, yielding) = (self.forbidden_until, self.yielding_until);
+        if now < forbidden {
+            Some(Standby::Forbidden { until: forbidden })
+        } else {
+            (now < yielding).then_some(Standby::Yielding { until: yielding })
+        }
+    }
+
+    pub(super) const fn free_since(&self) -> Option<Moment> {
+        self.free_since
     }
 
     pub(super) fn forbid_until(&mut self, until: Moment) {
@@ -98,14 +120,20 @@ impl Campaign {
         self.needs_probe = true;
     }
 
+    /// When a call is under way, its answer tells.
     pub(super) fn try_at(&mut self, at: Moment) {
-        self.next_try = at;
+        if let Look::Due(due) = &mut self.look {
+            *due = at;
+        }
     }
 
-    /// Looks at the lock now, or as soon as the call that is under way has answered.
-    pub(super) fn try_now(&mut self, now: Moment) {
-        self.again = self.in_flight;
-        self.next_try = now;
+    /// Looks at the lock at this moment at the latest, or as soon as the call that is under way
+    /// has answered.
+    pub(super) fn try_now(&mut self, at: Moment) {
+        self.look = match self.look {
+            Look::Due(due) => Look::Due(due.min(at)),
+            Look::UnderWay { .. } => Look::UnderWay { again: true },
+        };
     }
 
     pub(super) fn stray_released(&mut self, epoch: Epoch) {
@@ -124,49 +152,57 @@ impl Campaign {
             .map(|since| to - now.since(since))
             .filter(|_| self.forbidden_until > Moment::ZERO);
         self.yielding_until = bound(self.yielding_until);
-        // Set anew when a call has answered, and when the lock is gone.
-        let unused = self.in_flight || holds;
-        self.next_try = if unused {
-            to
-        } else {
-            to + now.until(self.next_try)
-        };
+        self.free_since = self.free_since.map(|since| to - now.since(since));
+        if let Look::Due(due) = &mut self.look {
+            // Set anew when the lock is gone.
+            *due = if holds { to } else { to + now.until(*due) };
+        }
     }
 
-    fn answered(&mut self, now: Moment, next_try: Moment) {
-        self.in_flight = false;
-        self.next_try = if self.again { now } else { next_try };
-        self.again = false;
+    fn answered(&mut self, now: Moment, next: Moment) {
+        let again = self.look == Look::UnderWay { again: true };
+        self.look = Look::Due(if again { now } else { next });
     }
 }
 
 impl Core {
     /// Looks at the lock, or tries to take it.
     pub(super) fn campaign(&mut self, now: Moment, out: &mut Vec<Command>) {
-        if self.campaign.in_flight || now < self.campaign.next_try {
+        if now < self.campaign.next_wake() {
             return;
         }
-        if self.stopping && self.worker == Worker::Idle {
+        if self.life != Life::Running && self.worker == Worker::Idle {
             return;
         }
-        self.campaign.in_flight = true;
-        if !self.may_campaign(now) {
+        self.campaign.look = Look::UnderWay { again: false };
+        if self.standby(now).is_some() {
             out.push(Command::Observe);
-        } else if self.campaign.needs_probe {
+        } else if self.campaign.needs_probe || !self.fitness.is_ready() {
             out.push(Command::Probe);
         } else {
-            let presumed_dead = self.campaign.presumed_dead;
-            out.push(Command::TryLock {
-                floor: self.highest,
-                presumed_dead,
-            });
+            self.try_lock(out);
         }
     }
 
-    /// A worker that still cleans up the reign before could not begin the next one: another node
-    /// is served better by the lock.
-    fn may_campaign(&self, now: Moment) -> bool {
-        !self.stopping && self.worker == Worker::Idle && now >= self.campaign.not_before()
+    fn try_lock(&self, out: &mut Vec<Command>) {
+        out.push(Command::TryLock {
+            floor: self.highest,
+            presumed_dead: self.campaign.presumed_dead,
+        });
+    }
+
+    /// How much later than the end of a lease this node tries.
+    fn stagger(&self, now: Moment) -> Duration {
+        let (me, priority) = (&self.me.node, self.settings.priority);
+        let by_rank = self.peers.stagger(now, me, priority);
+        by_rank.unwrap_or(self.settings.stagger)
+    }
+
+    /// The next look while nobody holds the lock and this node does not try.
+    fn next_chance(&self, now: Moment) -> Moment {
+        let again = now + self.settings.loop_interval;
+        let until = self.standby(now).and_then(|standby| standby.until());
+        until.map_or(again, |until| again.min(until))
     }
 
     pub(super) fn on_lock(
@@ -188,7 +224,8 @@ impl Core {
             LockOutcome::Reserved(reserved) => {
                 self.highest = self.highest.max(reserved.epoch);
                 self.leader = None;
-                let free = now + reserved.remaining + self.settings.stagger;
+                self.campaign.free_since = None;
+                let free = now + reserved.remaining + RESOLUTION + self.stagger(now);
                 self.campaign
                     .answered(now, free.min(now + self.settings.loop_interval));
             }
@@ -202,14 +239,20 @@ impl Core {
         let before = Before::new(acquired.previous.as_ref(), is_new);
         self.judge(now, &acquired);
         let lease_end = self.lease_end(sent);
-        if epoch <= self.retired || now >= lease_end || !self.may_campaign(now) {
+        if epoch <= self.retired
+            || now >= lease_end
+            || self.standby(now).is_some_and(|standby| standby.forbids())
+        {
             // Too late, no longer wanted, or the remains of an earlier reign: an epoch that was
             // given up is never led in again.
             self.retired = self.retired.max(epoch);
             self.give_back(now, epoch, now, out);
             return;
         }
+        let me = self.me.clone();
+        self.settle_handover(&me, epoch, out);
         self.totals.acquired += 1;
+        self.campaign.free_since = None;
         self.campaign.stepped_down_at = None;
         self.campaign.answered(now, now);
         self.lock = Lock::Held(Box::new(Held {
@@ -232,7 +275,8 @@ impl Core {
     }
 
     fn held_by_other(&mut self, now: Moment, holder: Holder, out: &mut Vec<Command>) {
-        let free = now + holder.remaining + RESOLUTION + self.settings.stagger;
+        let free = now + holder.remaining + RESOLUTION + self.stagger(now);
+        self.campaign.free_since = None;
         if holder.owner != self.me {
             self.campaign.yielding_until = Moment::ZERO;
         }
@@ -272,10 +316,9 @@ impl Core {
             Some(holder) => self.held_by_other(now, holder, out),
             None => {
                 self.leader = None;
-                let again = now + self.settings.loop_interval;
-                let end = self.campaign.not_before();
-                self.campaign
-                    .answered(now, if end > now { again.min(end) } else { again });
+                self.campaign.free_since.get_or_insert(now);
+                let next = self.next_chance(now);
+                self.campaign.answered(now, next);
             }
         }
     }
@@ -286,15 +329,25 @@ impl Core {
         self.campaign.answered(now, again.max(self.guard.until));
         if may_release {
             self.campaign.strays.push(epoch);
-            out.push(Command::Unlock { epoch });
+            let reserve = None;
+            out.push(Command::Unlock { epoch, reserve });
         }
     }
 
-    pub(super) fn on_probed(&mut self, now: Moment, result: Result<(), String>) {
+    pub(super) fn on_probed(
+        &mut self,
+        now: Moment,
+        result: Result<(), String>,
+        out: &mut Vec<Command>,
+    ) {
         match result {
             Ok(()) => {
                 self.campaign.needs_probe = false;
-                self.campaign.answered(now, now);
+                if self.standby(now).is_some() {
+                    self.campaign.answered(now, now);
+                } else {
+                    self.try_lock(out);
+                }
             }
             Err(_) => {
                 self.campaign.forbid_until(now + self.settings.cooldown);
@@ -315,7 +368,8 @@ impl Core {
                 if let Hint::HolderDied { incarnation, epoch } = hint {
                     self.campaign.presumed_dead = Some((incarnation, epoch));
                 }
-                self.campaign.try_now(now);
+                let ahead = self.peers.precedence(now, self.settings.priority);
+                self.campaign.try_now(now + ahead);
             }
         }
     }
@@ -323,8 +377,7 @@ impl Core {
     fn call_failed(&mut self, now: Moment, failed: CallFailed) {
         self.totals.call_errors += 1;
         self.backend_error = Some(failed.message);
-        self.campaign.again = false;
-        self.campaign
-            .answered(now, now + RETRY.min(self.settings.loop_interval));
+        let retry = now + RETRY.min(self.settings.loop_interval);
+        self.campaign.look = Look::Due(retry);
     }
 }

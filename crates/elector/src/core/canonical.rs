@@ -3,7 +3,7 @@
 use kvcm_clock::Moment;
 
 use super::{
-    Core, Stage, Totals,
+    Core, LossReason, Stage, Totals,
     account::{Before, Times},
     lock::{Lock, Worker},
 };
@@ -24,6 +24,14 @@ impl Core {
         self.last_sign = None;
         self.recorded = kvcm_fence::Epoch::ZERO;
         self.totals = Totals::default();
+        self.peers.make_canonical(now, to);
+        self.fitness.make_canonical(now, to);
+        if let Some(handover) = &mut self.handover {
+            handover.make_canonical(now, to);
+        }
+        if let Worker::Promoting { ended, .. } | Worker::Promoted { ended, .. } = &mut self.worker {
+            *ended = ended.take().map(|_| LossReason::LeaseExpired);
+        }
         match &mut self.lock {
             Lock::Free => {}
             Lock::Held(held) => {

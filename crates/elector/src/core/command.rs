@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use coordination_core::Previous;
+use coordination_core::{Previous, Reservation};
 use kvcm_clock::Moment;
 use kvcm_fence::{Epoch, Incarnation};
 
-use crate::{Change, LossReason, Phase};
+use crate::{Change, LossReason, PauseRefused, Phase, TransferOutcome, TransferRefused};
 
 /// Something to be done by the driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +31,8 @@ pub enum Command {
     Unlock {
         /// The epoch.
         epoch: Epoch,
+        /// The lock is kept for this node for a while.
+        reserve: Option<Reservation>,
     },
     /// Start the promote callback. The one before it has been followed by its demote callback.
     Promote {
@@ -58,6 +60,16 @@ pub enum Command {
         epoch: Epoch,
         /// The longest wait.
         bound: Duration,
+    },
+    /// End the drain as soon as the callback that it is in has returned, and answer it.
+    StopDrain {
+        /// The epoch.
+        epoch: Epoch,
+    },
+    /// Let in again under the same epoch, and take up what was quiesced.
+    ReopenGate {
+        /// The epoch.
+        epoch: Epoch,
     },
     /// Open the gate.
     OpenGate {
@@ -91,6 +103,20 @@ pub enum Command {
         id: u64,
         /// The answer.
         outcome: DemoteOutcome,
+    },
+    /// Answer a request to hand the lock over.
+    ReplyTransfer {
+        /// Whose.
+        id: u64,
+        /// The answer.
+        result: Result<TransferOutcome, TransferRefused>,
+    },
+    /// Answer a request to stay out of the race.
+    ReplyPause {
+        /// Whose.
+        id: u64,
+        /// The answer.
+        result: Result<(), PauseRefused>,
     },
     /// Keep this for those who ask later why somebody leads or not.
     Record(Change),

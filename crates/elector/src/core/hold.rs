@@ -5,15 +5,17 @@ use kvcm_clock::Moment;
 use kvcm_fence::Epoch;
 
 use super::{
-    CallFailed, Command, Core, LossReason,
-    lock::{Held, Lock, RENEWALS_IN_FLIGHT, Stage},
+    CallFailed, Command, Core, Life, LossReason,
+    lock::{Goal, Held, Lock, RENEWALS_IN_FLIGHT, Stage},
 };
-use crate::LeaderView;
+use crate::{DrainEnd, LeaderView};
 
 impl Core {
     /// Renews, and moves a step-down on.
     pub(super) fn hold(&mut self, now: Moment, out: &mut Vec<Command>) {
         let interval = self.settings.loop_interval;
+        let stopping = self.life != Life::Running;
+        let hands_over = self.hands_over_for_stores(now);
         let Lock::Held(held) = &mut self.lock else {
             return;
         };
@@ -25,19 +27,30 @@ impl Core {
             } => {
                 if !*in_flight && now >= *next_try {
                     *in_flight = true;
-                    out.push(Command::Unlock { epoch: held.epoch });
+                    self.unlock(out);
                 }
                 return;
             }
-            Stage::Draining { until, reason } if now >= *until => {
+            Stage::Draining { until, goal } if now >= *until => {
                 // The driver's own bound has failed: a callback hangs.
-                let reason = reason.clone();
-                return self.release(now, reason, out);
+                let goal = goal.clone();
+                return self.transfer_drained(now, goal, DrainEnd::Stuck, out);
             }
-            Stage::Serving if self.stopping => {
-                return self.drain(now, LossReason::Stopping, out);
+            Stage::Draining {
+                goal: Goal::Transfer(_),
+                ..
+            } if stopping => return self.firm(LossReason::Stopping, out),
+            Stage::Serving if stopping => {
+                return self.drain(now, Goal::Release(LossReason::Stopping), out);
             }
-            Stage::Recovering | Stage::Confirming { .. } if self.stopping => {
+            // It was demanded while a transfer was being given up.
+            Stage::Serving if !held.asked.is_empty() => {
+                return self.drain(now, Goal::Release(LossReason::Requested), out);
+            }
+            Stage::Serving if hands_over => {
+                return self.drain(now, Goal::Release(LossReason::Stores), out);
+            }
+            Stage::Recovering | Stage::Confirming { .. } if stopping => {
                 return self.release(now, LossReason::Stopping, out);
             }
             _ => {}
@@ -142,7 +155,7 @@ impl Core {
     pub(super) fn lose(&mut self, now: Moment, reason: LossReason, out: &mut Vec<Command>) {
         if let Some(held) = self.lock.held() {
             out.push(Command::ShutGate { epoch: held.epoch });
-            let asked = matches!(held.stage, Stage::Draining { .. } | Stage::Releasing { .. });
+            let asked = !held.stage.may_serve();
             self.totals.lost += u64::from(!asked);
         }
         self.end_reign(now, reason, out);

@@ -2,11 +2,11 @@
 
 use std::{fmt, time::Duration};
 
-use coordination_core::{Hint, Holder, LockOutcome, RenewOutcome, UnlockOutcome};
+use coordination_core::{Hint, Holder, LockOutcome, NodeId, RenewOutcome, UnlockOutcome};
 use kvcm_clock::Moment;
 use kvcm_fence::Epoch;
 
-use crate::PromoteError;
+use crate::{Peer, PromoteError};
 
 /// Something has happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,10 +55,12 @@ pub enum Input {
         /// Its epoch.
         epoch: Epoch,
     },
-    /// Requests in flight have ended, or the bound has passed.
+    /// The answer to [`Command::Drain`](crate::Command::Drain).
     Drained {
         /// The epoch.
         epoch: Epoch,
+        /// How it ended.
+        end: DrainEnd,
     },
     /// The gate of this epoch was found shut because its lease had ended.
     GateShut {
@@ -71,7 +73,34 @@ pub enum Input {
         id: u64,
         /// Only if this is still the epoch: a repeated request must not hit the next reign.
         expected: Option<Epoch>,
+        /// It then stays out of the race until it is resumed.
+        pause: bool,
     },
+    /// Somebody asks that a certain node leads next.
+    Transfer {
+        /// For the answer.
+        id: u64,
+        /// The node.
+        to: NodeId,
+        /// Only if this is still the epoch.
+        expected: Option<Epoch>,
+    },
+    /// Somebody thinks better of it.
+    CancelTransfer,
+    /// Somebody asks this node to stay out of the race.
+    Pause {
+        /// For the answer.
+        id: u64,
+    },
+    /// It may campaign again.
+    Resume,
+    /// The other nodes, as their records describe them; the view is used for
+    /// [`Settings::peers_max_age`](crate::Settings).
+    Peers(Vec<Peer>),
+    /// Whether this node would be able to serve, by its own word.
+    Ready(bool),
+    /// Whether the stores of this node answer and accept.
+    StoresOk(bool),
     /// The process ends.
     Stop,
     /// The answer to [`Command::Probe`](crate::Command::Probe).
@@ -92,6 +121,17 @@ pub enum Input {
     SetMargin(Duration),
     /// An epoch was seen outside the election (a client's minimum, a store's fence).
     EpochSeen(Epoch),
+}
+
+/// How a drain ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DrainEnd {
+    /// Nothing is in flight, all is flushed.
+    Empty,
+    /// It was stopped, or the bound passed, while so many requests were in flight.
+    InFlight(u64),
+    /// A callback did not return within the bound.
+    Stuck,
 }
 
 /// A call to the backend that gave no answer.
@@ -120,6 +160,10 @@ pub enum LossReason {
     PromotionFailed(String),
     /// A store has accepted a higher epoch.
     Fenced,
+    /// It was asked to hand over to this node.
+    Transferred(NodeId),
+    /// Its stores failed for a whole lease while another node was ready.
+    Stores,
 }
 
 impl fmt::Display for LossReason {
@@ -132,6 +176,8 @@ impl fmt::Display for LossReason {
             Self::Stopping => f.write_str("the process is stopping"),
             Self::PromotionFailed(why) => write!(f, "the promotion failed: {why}"),
             Self::Fenced => f.write_str("a store was claimed by a higher epoch"),
+            Self::Transferred(to) => write!(f, "the lock was handed over to {to}"),
+            Self::Stores => f.write_str("the stores failed for a whole lease"),
         }
     }
 }
@@ -139,7 +185,10 @@ impl fmt::Display for LossReason {
 impl LossReason {
     /// Whether somebody wanted it.
     pub const fn was_asked(&self) -> bool {
-        matches!(self, Self::Requested | Self::Stopping)
+        matches!(
+            self,
+            Self::Requested | Self::Stopping | Self::Transferred(_)
+        )
     }
 
     /// A short word for a metric.
@@ -152,6 +201,8 @@ impl LossReason {
             Self::Stopping => "stopping",
             Self::PromotionFailed(_) => "promotion_failed",
             Self::Fenced => "fenced",
+            Self::Transferred(_) => "transferred",
+            Self::Stores => "stores",
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The two things that change on their own.
 
-use coordination_core::Previous;
+use coordination_core::{Owner, Previous};
 use kvcm_clock::Moment;
 use kvcm_fence::Epoch;
 
@@ -8,6 +8,7 @@ use super::{
     LossReason,
     account::{Before, Times},
 };
+use crate::AbortReason;
 
 /// Renewals whose answers are awaited at the same time: one that hangs does not delay the next.
 pub(super) const RENEWALS_IN_FLIGHT: u8 = 4;
@@ -47,13 +48,50 @@ pub(super) enum Stage {
     /// The gate is open.
     Serving,
     /// Nothing new is let in; what is in finishes, renewal goes on.
-    Draining { until: Moment, reason: LossReason },
-    /// The gate is shut; the lock is being released.
+    Draining { until: Moment, goal: Goal },
+    /// The gate is shut; the lock is being released. There is no way back.
     Releasing {
         next_try: Moment,
         in_flight: bool,
-        reason: LossReason,
+        purpose: Purpose,
     },
+}
+
+/// What a drain leads to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Goal {
+    /// The lock is released.
+    Release(LossReason),
+    /// The lock is released for a successor, if it can still take over.
+    Transfer(Transfer),
+    /// The gate opens again as soon as the drain has stopped.
+    Abort { id: u64, why: AbortReason },
+}
+
+/// A request that a certain node leads next.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Transfer {
+    /// For the answer.
+    pub(super) id: u64,
+    pub(super) to: Owner,
+}
+
+/// What a lock is released for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Purpose {
+    /// Anybody may take it.
+    Free(LossReason),
+    /// It is kept for the successor for a while.
+    Handover(Transfer),
+}
+
+impl Purpose {
+    pub(super) fn reason(&self) -> LossReason {
+        match self {
+            Self::Free(reason) => reason.clone(),
+            Self::Handover(transfer) => LossReason::Transferred(transfer.to.node.clone()),
+        }
+    }
 }
 
 /// What the callbacks are doing.
@@ -63,15 +101,35 @@ pub(super) enum Worker {
     Promoting {
         epoch: Epoch,
         cancelled: bool,
+        /// Why its reign has ended, if it has.
+        ended: Option<LossReason>,
     },
     /// The promote callback of this epoch has returned, well or not; its demote callback is due
-    /// as soon as the lock is gone.
+    /// as soon as the reign has ended.
     Promoted {
         epoch: Epoch,
+        ended: Option<LossReason>,
     },
     Demoting {
         epoch: Epoch,
     },
+}
+
+impl Worker {
+    /// The reign whose callbacks these are is over.
+    pub(super) fn reign_ended(&mut self, epoch: Epoch, reason: LossReason) {
+        match self {
+            Self::Promoting {
+                epoch: of, ended, ..
+            }
+            | Self::Promoted { epoch: of, ended }
+                if *of == epoch =>
+            {
+                *ended = Some(reason);
+            }
+            _ => {}
+        }
+    }
 }
 
 impl Lock {

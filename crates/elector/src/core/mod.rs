@@ -12,10 +12,13 @@ mod guard;
 mod hold;
 mod input;
 mod lock;
+mod peers;
 mod reconcile;
 mod release;
+mod standby;
 #[cfg(test)]
 mod tests;
+mod transfer;
 
 use std::time::Duration;
 
@@ -24,14 +27,27 @@ use kvcm_clock::Moment;
 use kvcm_fence::Epoch;
 
 pub use command::{Command, DemoteOutcome};
-pub use input::{CallFailed, Input, LossReason};
+pub use input::{CallFailed, DrainEnd, Input, LossReason};
 
 use self::{
     campaign::Campaign,
     guard::Guard,
     lock::{Held, Lock, Stage, Worker},
+    peers::Peers,
+    release::Demand,
+    standby::Fitness,
+    transfer::Handover,
 };
-use crate::{LeaderView, Phase, Role, Settings, Totals, View};
+use crate::{LeaderView, Phase, Role, Settings, Totals, View, settings::MIN_MARGIN};
+
+/// Whether the process goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Life {
+    Running,
+    /// It gives up what it holds and takes nothing more.
+    Stopping,
+    Stopped,
+}
 
 /// Decides. Takes an input and the present moment, changes its state and returns commands for
 /// the driver to perform in order.
@@ -52,8 +68,10 @@ pub struct Core {
     known_holder: bool,
     leader: Option<LeaderView>,
     margin: Duration,
-    stopping: bool,
-    stopped: bool,
+    peers: Peers,
+    fitness: Fitness,
+    handover: Option<Handover>,
+    life: Life,
     last_loss: Option<LossReason>,
     backend_seen_at: Option<Moment>,
     backend_error: Option<String>,
@@ -79,9 +97,11 @@ impl Core {
             guard: Guard::new(),
             known_holder: false,
             leader: None,
-            margin: Duration::from_millis(5),
-            stopping: false,
-            stopped: false,
+            margin: MIN_MARGIN,
+            peers: Peers::new(),
+            fitness: Fitness::new(),
+            handover: None,
+            life: Life::Running,
             last_loss: None,
             backend_seen_at: None,
             backend_error: None,
@@ -96,7 +116,7 @@ impl Core {
     pub fn step(&mut self, now: Moment, input: Input) -> Vec<Command> {
         let mut out = Vec::new();
         self.last_turn = now;
-        if self.stopped {
+        if self.life == Life::Stopped {
             return out;
         }
         match input {
@@ -114,11 +134,31 @@ impl Core {
             Input::Hint(hint) => self.on_hint(now, hint),
             Input::Promoted { epoch, result } => self.on_promoted(now, epoch, result, &mut out),
             Input::Demoted { epoch } => self.on_demoted(now, epoch),
-            Input::Drained { epoch } => self.on_drained(now, epoch, &mut out),
+            Input::Drained { epoch, end } => self.on_drained(now, epoch, end, &mut out),
             Input::GateShut { epoch } => self.on_gate_shut(now, epoch, &mut out),
-            Input::Demote { id, expected } => self.on_demote(now, id, expected, &mut out),
-            Input::Stop => self.stopping = true,
-            Input::Probed { result } => self.on_probed(now, result),
+            Input::Demote {
+                id,
+                expected,
+                pause,
+            } => {
+                let demand = Demand {
+                    id,
+                    expected,
+                    pause,
+                };
+                self.on_demote(now, demand, &mut out);
+            }
+            Input::Transfer { id, to, expected } => {
+                self.on_transfer(now, id, &to, expected, &mut out);
+            }
+            Input::CancelTransfer => self.on_cancel_transfer(&mut out),
+            Input::Pause { id } => self.on_pause(id, &mut out),
+            Input::Resume => self.on_resume(now),
+            Input::Peers(list) => self.on_peers(now, list),
+            Input::Ready(ready) => self.on_ready(now, ready),
+            Input::StoresOk(ok) => self.on_stores(now, ok),
+            Input::Stop => self.life = Life::Stopping,
+            Input::Probed { result } => self.on_probed(now, result, &mut out),
             Input::StoreRefused { epoch, by } => self.on_store_refused(now, epoch, by, &mut out),
             Input::SetForbid(forbid) => {
                 self.settings.forbid = forbid;
@@ -128,6 +168,8 @@ impl Core {
             Input::EpochSeen(epoch) => self.on_epoch_seen(epoch),
         }
         // Time passes with every input, not only with ticks.
+        self.check_successor(now, &mut out);
+        self.expire_handover(now, &mut out);
         self.tick(now, &mut out);
         self.reconcile(now, &mut out);
         out.push(Command::Wake(self.next_wake()));
@@ -149,7 +191,13 @@ impl Core {
             backend_error: self.backend_error.clone(),
             last_turn: self.last_turn,
             totals: self.totals,
-            stopped: self.stopped,
+            standby: match self.lock {
+                Lock::Held(_) => None,
+                Lock::Free => self.standby(self.last_turn),
+            },
+            paused: self.fitness.is_paused(),
+            ready: self.fitness.is_ready(),
+            stopped: self.life == Life::Stopped,
         }
     }
 
@@ -176,6 +224,7 @@ impl Core {
         self.known_holder = true;
         self.highest = self.highest.max(holder.epoch);
         self.record_seen(now, &holder, out);
+        self.settle_handover(&holder.owner, holder.epoch, out);
         self.last_sign = Some((now + holder.remaining - self.settings.lease).min(now));
         self.leader = Some(LeaderView {
             lease_end: now + holder.remaining,
@@ -199,16 +248,26 @@ impl Core {
 
     fn next_wake(&self) -> Moment {
         match &self.lock {
-            Lock::Held(held) => held.next_wake(),
+            Lock::Held(held) => {
+                // The stores may fail for a whole lease between two turns.
+                let failed = self.fitness.stores_failed_at(self.settings.lease);
+                let failed = failed.filter(|at| *at > self.last_turn);
+                let wake = held.next_wake();
+                failed.map_or(wake, |at| wake.min(at))
+            }
             // The last answers that are awaited come by themselves.
-            Lock::Free if self.stopping && self.worker == Worker::Idle => {
+            Lock::Free if self.life != Life::Running && self.worker == Worker::Idle => {
                 if self.guard.until > self.last_turn {
                     self.guard.until
                 } else {
                     Moment::NEVER
                 }
             }
-            Lock::Free => self.campaign.next_wake(),
+            Lock::Free => {
+                let answer = self.handover.as_ref().map(Handover::until);
+                let look = self.campaign.next_wake();
+                answer.map_or(look, |answer| answer.min(look))
+            }
         }
     }
 

@@ -4,7 +4,7 @@ use kvcm_clock::Moment;
 use kvcm_fence::Epoch;
 
 use super::{
-    Command, Core, LossReason,
+    Command, Core, Life, LossReason,
     lock::{Lock, Stage, Worker},
 };
 use crate::PromoteError;
@@ -18,31 +18,44 @@ impl Core {
                 self.worker = Worker::Promoting {
                     epoch,
                     cancelled: false,
+                    ended: None,
                 };
                 let previous = self.lock.held().and_then(|held| held.previous.clone());
                 out.push(Command::Promote { epoch, previous });
             }
-            (Worker::Promoting { epoch, cancelled }, held) => {
+            (
+                Worker::Promoting {
+                    epoch, cancelled, ..
+                },
+                held,
+            ) => {
                 let wanted = matches!(held, Some((e, Stage::Recovering)) if e == *epoch);
                 if !wanted && !*cancelled {
                     *cancelled = true;
                     out.push(Command::CancelPromote { epoch: *epoch });
                 }
             }
-            // While the lock is being drained or released it is still held.
-            (Worker::Promoted { epoch }, held) if held.is_none_or(|(e, _)| e != *epoch) => {
+            // While the lock is being drained or released the reign goes on.
+            (
+                Worker::Promoted {
+                    epoch,
+                    ended: ended @ Some(_),
+                },
+                _,
+            ) => {
                 let epoch = *epoch;
+                if let Some(reason) = ended.take() {
+                    out.push(Command::Demote { epoch, reason });
+                }
                 self.worker = Worker::Demoting { epoch };
-                let reason = self.last_loss.clone().unwrap_or(LossReason::LeaseExpired);
-                out.push(Command::Demote { epoch, reason });
             }
             _ => {}
         }
         // The end of a process is a proof of death: it frees a lock that was kept for the guard.
         let guarded = now < self.guard.until;
         let quiet = self.campaign.is_quiet() && self.lock == Lock::Free && !guarded;
-        if self.stopping && quiet && self.worker == Worker::Idle && !self.stopped {
-            self.stopped = true;
+        if self.life == Life::Stopping && quiet && self.worker == Worker::Idle {
+            self.life = Life::Stopped;
             self.last_turn = now;
             out.push(Command::Stopped);
         }
@@ -55,10 +68,15 @@ impl Core {
         result: Result<(), PromoteError>,
         out: &mut Vec<Command>,
     ) {
-        if !matches!(self.worker, Worker::Promoting { epoch: running, .. } if running == epoch) {
-            return;
-        }
-        self.worker = Worker::Promoted { epoch };
+        let ended = match &mut self.worker {
+            Worker::Promoting {
+                epoch: running,
+                ended,
+                ..
+            } if *running == epoch => ended.take(),
+            _ => return,
+        };
+        self.worker = Worker::Promoted { epoch, ended };
         if let Err(PromoteError::Fenced { by }) = &result {
             self.highest = self.highest.max(*by);
         }

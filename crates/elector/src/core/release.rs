@@ -8,8 +8,9 @@ use kvcm_fence::Epoch;
 
 use super::{
     CallFailed, Command, Core, DemoteOutcome, LossReason,
-    lock::{Lock, Stage},
+    lock::{Goal, Lock, Purpose, Stage, Transfer},
 };
+use crate::DrainEnd;
 
 /// Between two tries to release: each one that fails costs the others a part of the lease.
 const RETRY: Duration = Duration::from_millis(20);
@@ -17,14 +18,20 @@ const RETRY: Duration = Duration::from_millis(20);
 /// What the driver may take longer than the bound of a drain before the core goes on without it.
 const DRAIN_GRACE: Duration = Duration::from_millis(100);
 
+/// A request to step down.
+pub(super) struct Demand {
+    pub(super) id: u64,
+    pub(super) expected: Option<Epoch>,
+    pub(super) pause: bool,
+}
+
 impl Core {
-    pub(super) fn on_demote(
-        &mut self,
-        now: Moment,
-        id: u64,
-        expected: Option<Epoch>,
-        out: &mut Vec<Command>,
-    ) {
+    pub(super) fn on_demote(&mut self, now: Moment, demand: Demand, out: &mut Vec<Command>) {
+        let Demand {
+            id,
+            expected,
+            pause,
+        } = demand;
         let Lock::Held(held) = &mut self.lock else {
             out.push(Command::Reply {
                 id,
@@ -40,12 +47,33 @@ impl Core {
             return;
         }
         held.asked.push(id);
-        match held.stage {
-            Stage::Serving => self.drain(now, LossReason::Requested, out),
+        match &held.stage {
+            Stage::Serving => self.drain(now, Goal::Release(LossReason::Requested), out),
             Stage::Recovering | Stage::Confirming { .. } => {
                 self.release(now, LossReason::Requested, out);
             }
+            Stage::Draining {
+                goal: Goal::Transfer(_),
+                ..
+            } => self.firm(LossReason::Requested, out),
+            // One that is being given up is followed by another drain.
             Stage::Draining { .. } | Stage::Releasing { .. } => {}
+        }
+        if pause {
+            self.pause();
+        }
+    }
+
+    /// A step-down that can be taken back becomes one that cannot: the transfer is answered, the
+    /// lock will be free for all.
+    pub(super) fn firm(&mut self, reason: LossReason, out: &mut Vec<Command>) {
+        if let Lock::Held(held) = &self.lock {
+            self.end_transfer(held, &reason, out);
+        }
+        if let Lock::Held(held) = &mut self.lock
+            && let Stage::Draining { goal, .. } = &mut held.stage
+        {
+            *goal = Goal::Release(reason);
         }
     }
 
@@ -73,7 +101,7 @@ impl Core {
     }
 
     /// Lets nothing new in, and waits for what is in.
-    pub(super) fn drain(&mut self, now: Moment, reason: LossReason, out: &mut Vec<Command>) {
+    pub(super) fn drain(&mut self, now: Moment, goal: Goal, out: &mut Vec<Command>) {
         let bound = self.settings.drain;
         let Lock::Held(held) = &mut self.lock else {
             return;
@@ -81,7 +109,7 @@ impl Core {
         held.times.drained_since = Some(now);
         held.stage = Stage::Draining {
             until: now + bound + DRAIN_GRACE,
-            reason,
+            goal,
         };
         out.push(Command::ShutAdmit { epoch: held.epoch });
         out.push(Command::Drain {
@@ -90,18 +118,36 @@ impl Core {
         });
     }
 
-    pub(super) fn on_drained(&mut self, now: Moment, epoch: Epoch, out: &mut Vec<Command>) {
+    pub(super) fn on_drained(
+        &mut self,
+        now: Moment,
+        epoch: Epoch,
+        end: DrainEnd,
+        out: &mut Vec<Command>,
+    ) {
         let Some(held) = self.lock.held_in(epoch) else {
             return;
         };
-        if let Stage::Draining { reason, .. } = &held.stage {
-            let reason = reason.clone();
-            self.release(now, reason, out);
+        if let Stage::Draining { goal, .. } = &held.stage {
+            let goal = goal.clone();
+            self.transfer_drained(now, goal, end, out);
         }
     }
 
     /// Shuts the gate and releases the lock.
     pub(super) fn release(&mut self, now: Moment, reason: LossReason, out: &mut Vec<Command>) {
+        if let Lock::Held(held) = &self.lock {
+            self.end_transfer(held, &reason, out);
+        }
+        self.begin_release(now, Purpose::Free(reason), out);
+    }
+
+    /// Shuts the gate and releases the lock for the successor.
+    pub(super) fn release_for(&mut self, now: Moment, to: Transfer, out: &mut Vec<Command>) {
+        self.begin_release(now, Purpose::Handover(to), out);
+    }
+
+    fn begin_release(&mut self, now: Moment, purpose: Purpose, out: &mut Vec<Command>) {
         // A lock that is released tells the next holder that no former leader is left. While the
         // one before us may still believe that it leads, the lock is kept.
         let may_release = self.guard.may_release(now);
@@ -110,15 +156,29 @@ impl Core {
         };
         let epoch = held.epoch;
         out.push(Command::ShutGate { epoch });
-        if may_release {
-            out.push(Command::Unlock { epoch });
-        }
         held.times.released_since = Some(now);
         held.stage = Stage::Releasing {
             next_try: self.guard.until.max(now),
             in_flight: may_release,
-            reason,
+            purpose,
         };
+        if may_release {
+            self.unlock(out);
+        }
+    }
+
+    /// Sends the release, for whomever it is meant.
+    pub(super) fn unlock(&self, out: &mut Vec<Command>) {
+        if let Lock::Held(held) = &self.lock
+            && let Stage::Releasing { purpose, .. } = &held.stage
+        {
+            let reserve = match purpose {
+                Purpose::Free(_) => None,
+                Purpose::Handover(transfer) => Some(self.reservation(&transfer.to)),
+            };
+            let epoch = held.epoch;
+            out.push(Command::Unlock { epoch, reserve });
+        }
     }
 
     pub(super) fn on_unlock(
@@ -135,14 +195,14 @@ impl Core {
         let Stage::Releasing {
             next_try,
             in_flight,
-            reason,
+            purpose,
         } = &mut held.stage
         else {
             return;
         };
         match result {
             Ok(outcome) => {
-                let reason = reason.clone();
+                let reason = purpose.reason();
                 self.totals.released += u64::from(reason == LossReason::Requested);
                 self.backend_answered(now);
                 self.end_reign(now, reason, out);
@@ -165,9 +225,14 @@ impl Core {
             return;
         };
         let reason = match &held.stage {
-            Stage::Draining { reason, .. } | Stage::Releasing { reason, .. } => reason.clone(),
+            Stage::Draining {
+                goal: Goal::Release(reason),
+                ..
+            } => reason.clone(),
+            Stage::Releasing { purpose, .. } => purpose.reason(),
             _ => reason,
         };
+        self.end_transfer(&held, &reason, out);
         self.record_ended(now, &held, &reason, out);
         self.retired = self.retired.max(held.epoch);
         self.leader = None;
@@ -179,19 +244,37 @@ impl Core {
         }
         // The worker is busy for a while; when it is not, it says so.
         self.campaign.try_at(now + self.settings.loop_interval);
+        self.note_loss(now, &reason);
         match &reason {
-            LossReason::Requested if self.settings.forbid.is_zero() => {
+            LossReason::Requested | LossReason::Transferred(_)
+                if !self.settings.forbid.is_zero() =>
+            {
+                self.campaign.stepped_down(now, self.settings.forbid);
+            }
+            LossReason::Requested => {
                 self.campaign
                     .yield_until(now + self.settings.yield_after_demote);
             }
-            LossReason::Requested => self.campaign.stepped_down(now, self.settings.forbid),
-            LossReason::PromotionFailed(_) => {
+            LossReason::Transferred(_) => {
+                let kept = now + self.settings.reservation;
+                self.campaign
+                    .yield_until(kept + self.settings.yield_after_demote);
+            }
+            LossReason::PromotionFailed(_) | LossReason::Stores => {
                 self.campaign.forbid_until(now + self.settings.cooldown);
                 self.campaign.require_probe();
             }
             _ => {}
         }
+        self.worker.reign_ended(held.epoch, reason.clone());
         self.last_sign = Some(now);
         self.last_loss = Some(reason);
+        if let Stage::Releasing {
+            purpose: Purpose::Handover(transfer),
+            ..
+        } = held.stage
+        {
+            self.handed_over(now, transfer, held.epoch);
+        }
     }
 }

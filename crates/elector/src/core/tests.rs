@@ -1,8 +1,10 @@
 //! The rules of the election, each on the full list of commands.
 
 mod accounts;
+mod candidacy;
 mod random;
 mod stepping_down;
+mod transfer;
 mod unproven;
 
 use std::time::Duration;
@@ -190,6 +192,22 @@ fn shut(value: u64) -> Command {
 fn unlock(value: u64) -> Command {
     Command::Unlock {
         epoch: epoch(value),
+        reserve: None,
+    }
+}
+
+fn drained(value: u64) -> Input {
+    Input::Drained {
+        epoch: epoch(value),
+        end: DrainEnd::Empty,
+    }
+}
+
+fn demand(expected: Option<Epoch>) -> Input {
+    Input::Demote {
+        id: 1,
+        expected,
+        pause: false,
     }
 }
 
@@ -426,11 +444,8 @@ fn rule_6_a_hung_renewal_does_not_delay_the_next() {
 fn rule_7_a_demoted_node_stays_out_but_still_learns_who_leads() {
     let mut bench = Bench::leading(7);
     bench.step(Input::SetForbid(MS(10_000)));
-    bench.step(Input::Demote {
-        id: 1,
-        expected: None,
-    });
-    bench.step(Input::Drained { epoch: epoch(7) });
+    bench.step(demand(None));
+    bench.step(drained(7));
     bench.unlocked(7);
     assert_eq!(
         bench.step(Input::Demoted { epoch: epoch(7) }),
@@ -455,11 +470,8 @@ fn rule_7_a_demoted_node_stays_out_but_still_learns_who_leads() {
 fn rule_7_a_shorter_delay_ends_a_wait_that_has_begun() {
     let mut bench = Bench::leading(7);
     bench.step(Input::SetForbid(MS(100_000)));
-    bench.step(Input::Demote {
-        id: 1,
-        expected: None,
-    });
-    bench.step(Input::Drained { epoch: epoch(7) });
+    bench.step(demand(None));
+    bench.step(drained(7));
     bench.unlocked(7);
     bench.step(Input::Demoted { epoch: epoch(7) });
     bench.step(Input::HolderAnswered { result: Ok(None) });
@@ -470,11 +482,8 @@ fn rule_7_a_shorter_delay_ends_a_wait_that_has_begun() {
 #[test]
 fn rule_7_without_a_delay_it_yields_until_another_leads() {
     let mut bench = Bench::leading(7);
-    bench.step(Input::Demote {
-        id: 1,
-        expected: None,
-    });
-    bench.step(Input::Drained { epoch: epoch(7) });
+    bench.step(demand(None));
+    bench.step(drained(7));
     bench.unlocked(7);
     assert_eq!(
         bench.step(Input::Demoted { epoch: epoch(7) }),
@@ -598,10 +607,7 @@ fn a_demotion_during_recovery_cancels_it() {
     let mut bench = Bench::new();
     bench.step(Input::Tick);
     bench.acquired(7, released());
-    let commands = bench.step(Input::Demote {
-        id: 1,
-        expected: None,
-    });
+    let commands = bench.step(demand(None));
     assert_eq!(
         commands,
         [

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use coordination_core::{Backend, Error, Owner, TryLock};
+use coordination_core::{Backend, Error, Owner, Reservation, TryLock};
 use futures_util::future::BoxFuture;
 use kvcm_clock::{Clock, Moment, Timer};
 use kvcm_fence::{Epoch, Incarnation};
@@ -97,12 +97,17 @@ impl Calls {
         })
     }
 
-    pub(super) fn unlock(&self, epoch: Epoch) -> BoxFuture<'static, Input> {
+    pub(super) fn unlock(
+        &self,
+        epoch: Epoch,
+        reserve: Option<Reservation>,
+    ) -> BoxFuture<'static, Input> {
         let call = self.call();
         Box::pin(async move {
+            let reserve = reserve.as_ref();
             let answer = call
                 .backend
-                .unlock(&call.key, &call.owner, epoch, None, call.deadline);
+                .unlock(&call.key, &call.owner, epoch, reserve, call.deadline);
             let result = call.bounded(answer).await;
             Input::UnlockAnswered { epoch, result }
         })

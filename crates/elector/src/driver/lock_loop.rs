@@ -13,7 +13,10 @@ use tokio::{
 };
 
 use super::{calls::Calls, lateness::Lateness, records::Records, transitions::Job};
-use crate::{Command, Core, DemoteOutcome, Gate, Input, Role, View, handle::Message};
+use crate::{
+    Command, Core, DemoteOutcome, Gate, Input, PauseRefused, Role, TransferOutcome,
+    TransferRefused, View, handle::Message,
+};
 
 /// Owns the core, feeds it and performs its commands. Only gate operations and the starting of
 /// calls happen in it, so that no turn can block.
@@ -30,12 +33,42 @@ pub(super) struct LockLoop {
 /// What is under way between two turns.
 struct Pending {
     calls: FuturesUnordered<BoxFuture<'static, Input>>,
-    replies: HashMap<u64, oneshot::Sender<DemoteOutcome>>,
-    next_id: u64,
+    demotions: Replies<DemoteOutcome>,
+    transfers: Replies<Result<TransferOutcome, TransferRefused>>,
+    pauses: Replies<Result<(), PauseRefused>>,
     wake: Moment,
     /// The gate of this epoch could not be extended.
     found_shut: Option<Epoch>,
     stopped: bool,
+}
+
+/// Requests whose answer the core owes.
+struct Replies<T> {
+    waiting: HashMap<u64, oneshot::Sender<T>>,
+    next: u64,
+}
+
+impl<T> Replies<T> {
+    fn new() -> Self {
+        Self {
+            waiting: HashMap::new(),
+            next: 1,
+        }
+    }
+
+    fn wait(&mut self, reply: oneshot::Sender<T>) -> u64 {
+        let id = self.next;
+        self.next += 1;
+        self.waiting.insert(id, reply);
+        id
+    }
+
+    /// Whoever asked may have gone.
+    fn answer(&mut self, id: u64, answer: T) {
+        if let Some(reply) = self.waiting.remove(&id) {
+            let _ = reply.send(answer);
+        }
+    }
 }
 
 impl LockLoop {
@@ -45,8 +78,9 @@ impl LockLoop {
         let mut lateness = Lateness::new();
         let mut pending = Pending {
             calls: FuturesUnordered::new(),
-            replies: HashMap::new(),
-            next_id: 0,
+            demotions: Replies::new(),
+            transfers: Replies::new(),
+            pauses: Replies::new(),
             wake: Moment::ZERO,
             found_shut: None,
             stopped: false,
@@ -85,14 +119,27 @@ impl LockLoop {
     fn input(message: Message, pending: &mut Pending) -> Input {
         match message {
             Message::Input(input) => input,
-            Message::Demote { expected, reply } => {
-                pending.next_id += 1;
-                pending.replies.insert(pending.next_id, reply);
-                Input::Demote {
-                    id: pending.next_id,
-                    expected,
-                }
-            }
+            Message::Demote {
+                expected,
+                pause,
+                reply,
+            } => Input::Demote {
+                id: pending.demotions.wait(reply),
+                expected,
+                pause,
+            },
+            Message::Transfer {
+                to,
+                expected,
+                reply,
+            } => Input::Transfer {
+                id: pending.transfers.wait(reply),
+                to,
+                expected,
+            },
+            Message::Pause { reply } => Input::Pause {
+                id: pending.pauses.wait(reply),
+            },
         }
     }
 
@@ -131,7 +178,9 @@ impl LockLoop {
             }
             Command::Observe => pending.calls.push(self.calls.observe()),
             Command::Renew { epoch, phase } => pending.calls.push(self.calls.renew(epoch, phase)),
-            Command::Unlock { epoch } => pending.calls.push(self.calls.unlock(epoch)),
+            Command::Unlock { epoch, reserve } => {
+                pending.calls.push(self.calls.unlock(epoch, reserve));
+            }
             Command::OpenGate { epoch, until } => self.gate.open(epoch, until),
             Command::ExtendGate { epoch, until } => {
                 if !self.gate.extend(epoch, until) {
@@ -148,13 +197,25 @@ impl LockLoop {
             Command::Demote { epoch, reason } => {
                 self.job(Job::Demote { epoch, reason }).await;
             }
-            Command::Drain { epoch, bound } => self.job(Job::Drain { epoch, bound }).await,
-            Command::Probe => self.job(Job::Probe).await,
-            Command::Reply { id, outcome } => {
-                if let Some(reply) = pending.replies.remove(&id) {
-                    let _ = reply.send(outcome);
+            Command::ReopenGate { epoch } => {
+                if self.gate.reopen(epoch) {
+                    self.job(Job::Resume { epoch }).await;
+                } else {
+                    pending.found_shut = Some(epoch);
                 }
             }
+            Command::StopDrain { .. } => self.job(Job::StopDrain).await,
+            Command::Drain { epoch, bound } => self.job(Job::Drain { epoch, bound }).await,
+            Command::Probe => self.job(Job::Probe).await,
+            Command::Reply { id, outcome } => pending.demotions.answer(id, outcome),
+            Command::ReplyTransfer { id, result } => {
+                match &result {
+                    Ok(outcome) => tracing::info!(?outcome, "transfer ended"),
+                    Err(error) => tracing::info!(%error, "transfer refused"),
+                }
+                pending.transfers.answer(id, result);
+            }
+            Command::ReplyPause { id, result } => pending.pauses.answer(id, result),
             Command::Record(change) => self.records.keep(change),
             Command::Wake(at) => pending.wake = at,
             Command::Stopped => pending.stopped = true,

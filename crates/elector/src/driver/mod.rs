@@ -121,6 +121,7 @@ pub fn start(parts: Parts) -> (Elector, Driver) {
     };
     let transitions = Transitions {
         jobs,
+        next: None,
         messages: messages.clone(),
         gate: gate.clone(),
         leadership: parts.leadership,

@@ -127,7 +127,6 @@ impl Gate {
 
     /// Lets work in again under `epoch`, which was draining; what is in has noticed nothing. False
     /// when the gate is shut for it: the lease check may have been faster.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for the abort of a transfer"))]
     pub(crate) fn reopen(&self, epoch: Epoch) -> bool {
         let open = epoch.get() << 2 | ADMIT | SERVE;
         let draining = epoch.get() << 2 | SERVE;

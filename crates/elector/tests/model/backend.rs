@@ -1,11 +1,13 @@
 //! The backend: the real lock rules, and what happens to its data.
 
-use coordination_core::{LockOutcome, LockState, Owner, Phase, Previous, ReignEnd, TryLock};
+use coordination_core::{
+    LockOutcome, LockState, Owner, Phase, Previous, ReignEnd, TryLock, UnlockOutcome,
+};
 use kvcm_fence::Epoch;
 
 use crate::{
     events::{Event, Events},
-    state::{Answer, Ask, Broken, LEASE, NOW, State},
+    state::{Answer, Ask, Broken, LEASE, NOW, State, settings},
 };
 
 /// How data is lost.
@@ -38,8 +40,21 @@ impl State {
             }
             Ask::Observe => Answer::Holder(self.lock.lock_holder(NOW)),
             Ask::Renew(epoch) => Answer::Renew(self.lock.renew_lock(owner, *epoch, LEASE, "", NOW)),
-            Ask::Unlock(epoch) => Answer::Unlock(self.lock.unlock(owner, *epoch, None, NOW)),
+            Ask::Unlock(epoch, reserve) => {
+                let outcome = self.lock.unlock(owner, *epoch, reserve.as_ref(), NOW);
+                if outcome == UnlockOutcome::Unlocked {
+                    self.note_successor(owner);
+                }
+                Answer::Unlock(outcome)
+            }
         }
+    }
+
+    /// Whom the lock is kept for, by what was asked of its former holder.
+    fn note_successor(&mut self, former: &Owner) {
+        let former = self.nodes.iter().find(|node| node.owner == *former);
+        let successor = former.and_then(|node| node.handing_to.clone());
+        self.ghost.kept_for = successor.map(|node| (node, NOW + settings().reservation));
     }
 
     fn try_lock(&mut self, request: &TryLock<'_>, events: &Events) -> LockOutcome {
@@ -50,10 +65,18 @@ impl State {
             self.ghost.minted.get()
         };
         let outcome = self.lock.try_lock(request, NOW, || wall).unwrap();
+        if let LockOutcome::Reserved(_) = &outcome {
+            events.reach(Event::KeptOut);
+        }
         if let LockOutcome::Acquired(acquired) = &outcome {
             if acquired.repeated {
                 events.reach(Event::LockRepeated);
                 return outcome;
+            }
+            if let Some((node, _)) = self.ghost.kept_for.take()
+                && node != request.owner.node
+            {
+                self.broken(Broken::KeptLockTaken);
             }
             if let Some(before) = before {
                 self.older = before;
@@ -96,6 +119,7 @@ impl State {
     /// Data is lost.
     pub(crate) fn lose(&mut self, loss: Loss, events: &Events) {
         self.ghost.lost = true;
+        self.ghost.kept_for = None;
         match loss {
             Loss::Vanish => {
                 self.left.vanish -= 1;

@@ -45,11 +45,25 @@ events! {
     Stopped,
     Restarted,
     Healed,
+    KeptOut,
+    Transferred,
+    TransferAborted,
+    TransferNotTaken,
+    TransferEnded,
+    TransferRefused,
+    HeldBack,
+    Deferred,
 }
 
 /// Which events have been reached; shared by the threads of a search.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Events([AtomicBool; Event::ALL.len()]);
+
+impl Default for Events {
+    fn default() -> Self {
+        Self([const { AtomicBool::new(false) }; Event::ALL.len()])
+    }
+}
 
 impl Events {
     pub(crate) fn reach(&self, event: Event) {

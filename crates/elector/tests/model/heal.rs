@@ -1,6 +1,6 @@
 //! I6: when nothing goes wrong any more, a leader serves, and goes on serving.
 
-use elector::Input;
+use elector::{DrainEnd, Input};
 
 use crate::{
     events::Event,
@@ -10,7 +10,7 @@ use crate::{
 
 /// Steps until a leader must serve: a lease that ends, the guard of an unproven end, and the same
 /// again when a claim is refused.
-const STEPS: usize = 14;
+const STEPS: usize = 18;
 
 /// How long it must go on serving then.
 const CALM: usize = 4;
@@ -29,6 +29,10 @@ impl World {
             let node = &mut state.nodes[n];
             node.cut = false;
             node.nap = None;
+            // The operator lets all campaign again; what is not ready stays so.
+            if std::mem::take(&mut node.held_back) {
+                self.turn(&mut state, n, Input::Resume);
+            }
         }
         let serves = |state: &State| {
             let mut live = state
@@ -85,7 +89,8 @@ impl World {
         } else if node.admitted.is_some() {
             self.confirm(state, n);
         } else if let Some((epoch, _)) = node.drain.take() {
-            self.turn(state, n, Input::Drained { epoch });
+            let end = DrainEnd::Empty;
+            self.turn(state, n, Input::Drained { epoch, end });
         } else if std::mem::take(&mut node.probing) {
             self.turn(state, n, Input::Probed { result: Ok(()) });
         } else {

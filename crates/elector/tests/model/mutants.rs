@@ -47,6 +47,18 @@ pub(crate) enum Mutant {
     WritesUnfenced,
     /// The leader is not told who claimed the store before.
     ClaimsTellNothing,
+    /// A transfer releases the lock without keeping it for the successor.
+    DropsReservation,
+    /// A transfer that is cancelled after the release opens the gate again.
+    ReopensAfterRelease,
+    /// A transfer that is taken back leaves the gate shut.
+    AbortStaysShut,
+    /// A drain for a transfer that is taken back releases the lock all the same.
+    AbortReleases,
+    /// A node that is held back campaigns.
+    HeldBackCampaigns,
+    /// A node that is not ready waits for others for ever.
+    DefersForEver,
     /// A timer that has fired is set to the same moment again.
     SpinsOnTimers,
 }
@@ -70,6 +82,12 @@ pub(crate) const MUTANTS: &[(Mutant, usize, Budget, Broken)] = &[
     (Mutant::EqualClaimsPass, 2, Budget { flush_low: 1, ..NO }, Broken::ClaimsRise),
     (Mutant::WritesUnfenced, 2, Budget { pause: 1, admit: 1, ..NO }, Broken::WriteOfOther),
     (Mutant::ClaimsTellNothing, 2, Budget { flush: 1, ..NO }, Broken::StaleServe),
+    (Mutant::DropsReservation, 3, Budget { transfer: 1, peers: 1, ..NO }, Broken::KeptLockTaken),
+    (Mutant::ReopensAfterRelease, 2, Budget { transfer: 1, peers: 1, ..NO }, Broken::Alternation),
+    (Mutant::AbortStaysShut, 2, Budget { transfer: 1, peers: 1, ..NO }, Broken::Stuck),
+    (Mutant::AbortReleases, 2, Budget { transfer: 1, peers: 1, ..NO }, Broken::GateOutlivesLock),
+    (Mutant::HeldBackCampaigns, 2, Budget { hold_back: 1, ..NO }, Broken::HeldBackCampaigns),
+    (Mutant::DefersForEver, 2, Budget { unready: 2, peers: 1, ..NO }, Broken::Stuck),
     (Mutant::SpinsOnTimers, 2, NO, Broken::BusyWait),
 ];
 
@@ -107,6 +125,10 @@ impl Mutant {
                 let result = Ok(LockOutcome::Acquired(acquired));
                 Some(Input::LockAnswered { sent, result })
             }
+            (Self::HeldBackCampaigns, Input::Pause { .. }) => {
+                node.held_back = true;
+                None
+            }
             (Self::ForgetsRetired, input) => {
                 let regained = matches!(&input, Input::LockAnswered {
                     result: Ok(LockOutcome::Acquired(acquired)), ..
@@ -140,7 +162,10 @@ impl Mutant {
             && let Some(epoch) = shuts.filter(|epoch| node.held() == Some(*epoch))
             && !commands.iter().any(unlocks)
         {
-            out.push(Command::Unlock { epoch });
+            out.push(Command::Unlock {
+                epoch,
+                reserve: None,
+            });
         }
         match (self, input) {
             (
@@ -176,6 +201,12 @@ impl Mutant {
             ) if node.held() != Some(*epoch) && node.worker != Worker::Idle => {
                 out.push(open(*epoch, NOW + LEASE));
             }
+            (Self::ReopensAfterRelease, Input::CancelTransfer) if !node.gate.serve => {
+                let view = node.core.as_ref().map(Core::view).unwrap_or_default();
+                if let (Some(held), Some(until)) = (view.epoch, view.lease_end) {
+                    out.push(open(held, until));
+                }
+            }
             _ => {}
         }
         for command in commands {
@@ -197,8 +228,27 @@ impl Mutant {
                 }
                 (Self::HoldsAndRefuses, Command::OpenGate { .. }) if node.mark => {}
                 (Self::ReleasesBeforeDrain, Command::Drain { epoch, .. }) => {
-                    out.push(Command::Unlock { epoch });
+                    out.push(Command::Unlock {
+                        epoch,
+                        reserve: None,
+                    });
                 }
+                (Self::DropsReservation, Command::Unlock { epoch, .. }) => {
+                    out.push(Command::Unlock {
+                        epoch,
+                        reserve: None,
+                    });
+                }
+                (Self::AbortStaysShut, Command::ReopenGate { .. }) => {}
+                (Self::AbortReleases, Command::StopDrain { epoch }) => {
+                    out.push(Command::StopDrain { epoch });
+                    out.push(Command::Unlock {
+                        epoch,
+                        reserve: None,
+                    });
+                }
+                // It is not fit, and will not be.
+                (Self::DefersForEver, Command::Probe) => out.push(Command::Observe),
                 (Self::UnlocksBeforeShut, Command::ShutGate { .. }) => {}
                 (Self::UnlocksBeforeShut, Command::Demote { epoch, reason }) => {
                     out.push(Command::ShutGate { epoch });

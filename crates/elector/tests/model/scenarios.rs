@@ -49,6 +49,17 @@ pub(crate) const COMPLETE: &[Scenario] = &[
     two("data of yesterday", Budget { restore: 1, demote: 1, ..NO }),
     two("unknown data of yesterday", Budget { lie: 1, admit: 1, ..NO }),
     three("three nodes", Budget { demote: 1, ..NO }),
+    two("transfer", Budget { transfer: 1, peers: 2, ..NO }),
+    two("transfer with a write", Budget { transfer: 1, peers: 1, admit: 1, ..NO }),
+    two("transfer, step-down", Budget { transfer: 1, peers: 1, demote: 1, ..NO }),
+    two("transfer to a node that dies", Budget { transfer: 1, peers: 1, crash: 1, ..NO }),
+    two("transfer, slow and lost release", Budget { transfer: 1, peers: 1, lost: 1, slow: 1, ..NO }),
+    two("transfer, drain that hangs", Budget { transfer: 1, peers: 1, fail: 1, ..NO }),
+    three("transfer among three", Budget { transfer: 1, peers: 1, ..NO }),
+    two("held back", Budget { hold_back: 2, demote: 1, ..NO }),
+    two("held back, transfer", Budget { hold_back: 1, transfer: 1, peers: 1, ..NO }),
+    two("not ready, wrong about the other", Budget { unready: 2, peers: 1, ..NO }),
+    two("not ready, crash", Budget { unready: 1, peers: 1, crash: 1, ..NO }),
 ];
 
 /// Searched besides by `cargo xtask model`, as far as it is told to.
@@ -70,6 +81,12 @@ pub(crate) const DEEP: &[Scenario] = &[
     three("three nodes, deleted lock", Budget { vanish: 1, fail: 1, ..NO }),
     three("three nodes, partition", Budget { cut: 1, ..NO }),
     three("three nodes, pause", Budget { pause: 1, ..NO }),
+    two("transfer, pause", Budget { transfer: 1, peers: 1, pause: 1, ..NO }),
+    two("transfer, deleted lock", Budget { transfer: 1, peers: 1, vanish: 1, ..NO }),
+    two("transfer, partition", Budget { transfer: 1, peers: 1, cut: 1, ..NO }),
+    two("transfer, lost data", Budget { transfer: 1, peers: 1, flush: 1, ..NO }),
+    three("transfer among three, crash", Budget { transfer: 1, peers: 1, crash: 1, ..NO }),
+    three("not ready among three", Budget { unready: 1, peers: 1, demote: 1, ..NO }),
 ];
 
 /// What random walks draw from.
@@ -83,6 +100,10 @@ pub(crate) const EVERYTHING: Budget = Budget {
     hint: 6,
     demote: 3,
     fail: 2,
+    transfer: 4,
+    hold_back: 3,
+    peers: 8,
+    unready: 3,
     admit: 8,
     vanish: 1,
     flush: 1,

@@ -132,6 +132,8 @@ impl Model for Election {
             never!(Alternation),
             never!(GateWithoutLock),
             never!(BusyWait),
+            never!(KeptLockTaken),
+            never!(HeldBackCampaigns),
             Property::always(Broken::Stuck.name(), |model: &Self, state| {
                 !model.is_to_be_healed(state) || model.world.heals(state)
             }),

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use coordination_core::{Holder, LockOutcome, LockState, Owner, RenewOutcome, UnlockOutcome};
+use coordination_core::{
+    Holder, LockOutcome, LockState, NodeId, Owner, Phase, RenewOutcome, Reservation, UnlockOutcome,
+};
 use elector::{Core, Settings};
 use kvcm_clock::Moment;
 use kvcm_fence::{Epoch, Fence, Incarnation};
@@ -59,6 +61,12 @@ pub(crate) struct Node {
     pub(crate) probing: bool,
     /// A write that was let in under this epoch.
     pub(crate) admitted: Option<Epoch>,
+    /// An operator keeps it out of the race.
+    pub(crate) held_back: bool,
+    /// Would be able to serve, by its own word.
+    pub(crate) ready: bool,
+    /// The successor of a transfer that is not answered yet.
+    pub(crate) handing_to: Option<NodeId>,
     /// The highest epoch that was promoted in this life.
     pub(crate) led: Epoch,
     /// For mutants.
@@ -83,7 +91,7 @@ pub(crate) enum Ask {
     },
     Observe,
     Renew(Epoch),
-    Unlock(Epoch),
+    Unlock(Epoch, Option<Reservation>),
 }
 
 /// What is answered.
@@ -133,8 +141,16 @@ pub(crate) struct Budget {
     pub(crate) hint: u8,
     /// Somebody asks a leader to step down.
     pub(crate) demote: u8,
-    /// A promotion fails.
+    /// A promotion fails, or a drain hangs.
     pub(crate) fail: u8,
+    /// Somebody asks a leader to hand over to another node.
+    pub(crate) transfer: u8,
+    /// An operator keeps a node out of the race for a while.
+    pub(crate) hold_back: u8,
+    /// A node is told of the others, rightly or not.
+    pub(crate) peers: u8,
+    /// A node is not ready for a while.
+    pub(crate) unready: u8,
     /// A write is let in.
     pub(crate) admit: u8,
     /// Somebody deletes the lock; the backend knows that it did not end by itself.
@@ -162,6 +178,8 @@ pub(crate) struct Ghost {
     pub(crate) server: Option<Incarnation>,
     /// The backend has lost data.
     pub(crate) lost: bool,
+    /// The lock was released for this node, which alone may take it until then.
+    pub(crate) kept_for: Option<(NodeId, Moment)>,
     /// A missing counter starts at zero.
     pub(crate) clock_wrong: bool,
     /// Something has happened that the rules are known not to cover: the backend went back in
@@ -183,6 +201,8 @@ pub(crate) enum Broken {
     WriteOfOther,
     BusyWait,
     Stuck,
+    KeptLockTaken,
+    HeldBackCampaigns,
 }
 
 impl Broken {
@@ -198,6 +218,8 @@ impl Broken {
             Self::GateWithoutLock => "I5 an open gate has its lock",
             Self::Stuck => "I6 a leader serves when faults end",
             Self::BusyWait => "I8 no timer fires for ever",
+            Self::KeptLockTaken => "a lock that is kept for a successor goes to no other node",
+            Self::HeldBackCampaigns => "a node that is held back does not campaign",
         }
     }
 }
@@ -213,6 +235,10 @@ impl Budget {
         hint: 0,
         demote: 0,
         fail: 0,
+        transfer: 0,
+        hold_back: 0,
+        peers: 0,
+        unready: 0,
         admit: 0,
         vanish: 0,
         flush: 0,
@@ -257,9 +283,20 @@ impl State {
         for lock in [&mut self.lock, &mut self.older] {
             if let Some(reign) = &mut lock.reign {
                 reign.ends = back(reign.ends);
+                if let Phase::Released { reserved } = &mut reign.phase {
+                    *reserved = keep(reserved.take());
+                }
             }
         }
+        self.ghost.kept_for = keep(self.ghost.kept_for.take());
     }
+}
+
+/// What is kept one step longer; nothing when that is too long.
+fn keep(kept: Option<(NodeId, Moment)>) -> Option<(NodeId, Moment)> {
+    let (node, until) = kept?;
+    let until = back(until);
+    (until > NOW).then_some((node, until))
 }
 
 /// One step nearer; what has passed stays where it is.
@@ -286,6 +323,9 @@ impl Node {
             drain: None,
             probing: false,
             admitted: None,
+            held_back: false,
+            ready: true,
+            handing_to: None,
             led: Epoch::ZERO,
             mark: false,
         }
@@ -335,5 +375,8 @@ pub(crate) fn settings() -> Settings {
     settings.drain = STEP;
     settings.yield_after_demote = STEP;
     settings.cooldown = STEP;
+    settings.reservation = STEP;
+    settings.deference = STEP;
+    settings.peers_max_age = 2 * STEP;
     settings
 }

@@ -1,6 +1,6 @@
 //! The driver: one turn of a core, and its commands.
 
-use elector::{Command, Input, LossReason, Phase};
+use elector::{Command, Input, LossReason, Phase, Standby, TransferOutcome};
 
 use crate::{
     events::Event,
@@ -42,19 +42,30 @@ impl World {
             Command::TryLock {
                 floor,
                 presumed_dead,
-            } => ask(Ask::TryLock {
-                floor,
-                presumed_dead,
-            }),
-            Command::Observe => ask(Ask::Observe),
+            } => {
+                ask(Ask::TryLock {
+                    floor,
+                    presumed_dead,
+                });
+                if node.held_back {
+                    state.broken(Broken::HeldBackCampaigns);
+                }
+            }
+            Command::Observe => {
+                ask(Ask::Observe);
+                let standby = node.core.as_ref().and_then(|core| core.view().standby);
+                if matches!(standby, Some(Standby::NotReady { .. })) {
+                    self.events.reach(Event::Deferred);
+                }
+            }
             Command::Renew { epoch, phase } => {
                 ask(Ask::Renew(epoch));
                 if phase == Phase::Recovering && node.worker == (Worker::Promoted { epoch }) {
                     self.events.reach(Event::Guarded);
                 }
             }
-            Command::Unlock { epoch } => {
-                ask(Ask::Unlock(epoch));
+            Command::Unlock { epoch, reserve } => {
+                ask(Ask::Unlock(epoch, reserve));
                 if node.held() != Some(epoch) {
                     self.events.reach(Event::GivenBack);
                 }
@@ -69,7 +80,9 @@ impl World {
                     deadline: until,
                 };
                 self.events.reach(Event::Opened);
-                if !promoted || !held {
+                if node.held_back {
+                    state.broken(Broken::HeldBackCampaigns);
+                } else if !promoted || !held {
                     state.broken(Broken::GateWithoutLock);
                 }
             }
@@ -85,6 +98,16 @@ impl World {
                 if node.gate.epoch == epoch {
                     node.gate.admit = false;
                 }
+            }
+            Command::ReopenGate { epoch } => {
+                if node.gate.epoch == epoch && node.gate.serve {
+                    node.gate.admit = true;
+                } else {
+                    self.turn(state, n, Input::GateShut { epoch });
+                }
+            }
+            Command::StopDrain { .. } => {
+                node.drain = node.drain.map(|(epoch, _)| (epoch, NOW));
             }
             Command::ShutGate { epoch } => {
                 if node.gate.epoch == epoch {
@@ -119,6 +142,20 @@ impl World {
             }
             Command::Drain { epoch, bound } => node.drain = Some((epoch, NOW + bound)),
             Command::Probe => node.probing = true,
+            Command::ReplyTransfer { result, .. } => {
+                node.handing_to = None;
+                self.events.reach(match result {
+                    Err(_) => Event::TransferRefused,
+                    Ok(TransferOutcome::Aborted(_)) => Event::TransferAborted,
+                    Ok(TransferOutcome::Transferred { .. }) => Event::Transferred,
+                    Ok(TransferOutcome::NotTaken { .. }) => Event::TransferNotTaken,
+                    Ok(TransferOutcome::Ended(_)) => Event::TransferEnded,
+                });
+            }
+            Command::ReplyPause { result, .. } => {
+                node.held_back = result.is_ok();
+                self.events.reach(Event::HeldBack);
+            }
             Command::Reply { .. } | Command::Record(_) => {}
             Command::Wake(at) => node.wake = at,
             Command::Stopped => {

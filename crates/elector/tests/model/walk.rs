@@ -50,6 +50,11 @@ pub(crate) fn walk(seeds: std::ops::Range<u64>) -> Result<usize, String> {
         Event::WonAfterDeath,
         Event::AnsweredOk,
         Event::Guarded,
+        Event::Transferred,
+        Event::TransferAborted,
+        Event::TransferNotTaken,
+        Event::KeptOut,
+        Event::Deferred,
     ];
     if reached.iter().any(|event| missing.contains(event)) {
         return Err(format!("not reached: {missing:?}"));

@@ -1,7 +1,7 @@
 //! What can happen next.
 
 use coordination_core::Hint;
-use elector::{CallFailed, Input, PromoteError};
+use elector::{CallFailed, DrainEnd, Input, Peer, PromoteError};
 use kvcm_clock::Moment;
 use kvcm_fence::{Claim, ClaimRefused, ClusterId, Epoch, Fence, Fenced};
 
@@ -49,6 +49,16 @@ pub(crate) enum Action {
     Lose(Loss),
     /// Somebody asks for a step-down.
     Demote(usize),
+    /// Somebody asks that another node leads next.
+    Transfer(usize, usize),
+    CancelTransfer(usize),
+    /// An operator keeps the node out of the race, and lets it in again.
+    HoldBack(usize),
+    LetIn(usize),
+    /// It is told that all others are fit, or that none is. It may be wrong.
+    Peers(usize, bool),
+    Unready(usize),
+    Ready(usize),
     /// The promote callback claims the store.
     Claim(usize),
     /// The promote callback returns.
@@ -57,6 +67,7 @@ pub(crate) enum Action {
     /// The demote callback returns.
     Demoted(usize),
     Drained(usize),
+    DrainHangs(usize),
     Probed(usize),
     /// The thread that looks at the gate's deadline.
     LeaseCheck(usize),
@@ -83,6 +94,11 @@ impl Action {
                 | Self::Lose(_)
                 | Self::Demote(_)
                 | Self::PromotionFails(_)
+                | Self::Transfer(..)
+                | Self::HoldBack(_)
+                | Self::Peers(..)
+                | Self::Unready(_)
+                | Self::DrainHangs(_)
         )
     }
 }
@@ -165,6 +181,13 @@ impl World {
             Action::Died,
         );
         may(left.demote > 0 && node.held().is_some(), Action::Demote);
+        may(node.handing_to.is_some(), Action::CancelTransfer);
+        may(left.hold_back > 0 && !node.held_back, Action::HoldBack);
+        may(node.held_back, Action::LetIn);
+        may(left.unready > 0 && node.ready, Action::Unready);
+        may(!node.ready, Action::Ready);
+        may(left.peers > 0, |n| Action::Peers(n, true));
+        may(left.peers > 0, |n| Action::Peers(n, false));
         match node.worker {
             Worker::Promoting { claimed, .. } => {
                 may(!claimed, Action::Claim);
@@ -176,8 +199,18 @@ impl World {
         }
         if let Some((_, until)) = node.drain {
             may(node.admitted.is_none() || until <= NOW, Action::Drained);
+            may(left.fail > 0, Action::DrainHangs);
         }
         may(node.probing, Action::Probed);
+        if left.transfer > 0 && node.gate.admit {
+            let others = (0..state.nodes.len()).filter(|to| *to != n);
+            out.extend(others.map(|to| Action::Transfer(n, to)));
+        }
+        let mut may = |possible: bool, action: fn(usize) -> Action| {
+            if possible {
+                out.push(action(n));
+            }
+        };
         let live = self.lives(&node.gate);
         may(node.gate.serve && !live, Action::LeaseCheck);
         may(
@@ -262,8 +295,54 @@ impl World {
             Action::Join(n) => state.nodes[n].cut = false,
             Action::Demote(n) => {
                 state.left.demote -= 1;
-                let expected = None;
-                self.turn(state, n, Input::Demote { id: 1, expected });
+                let (expected, pause) = (None, false);
+                let id = 1;
+                self.turn(
+                    state,
+                    n,
+                    Input::Demote {
+                        id,
+                        expected,
+                        pause,
+                    },
+                );
+            }
+            Action::Transfer(n, to) => {
+                state.left.transfer -= 1;
+                let to = state.nodes[to].owner.node.clone();
+                state.nodes[n].handing_to = Some(to.clone());
+                let (id, expected) = (1, None);
+                self.turn(state, n, Input::Transfer { id, to, expected });
+            }
+            Action::CancelTransfer(n) => self.turn(state, n, Input::CancelTransfer),
+            Action::HoldBack(n) => {
+                state.left.hold_back -= 1;
+                self.turn(state, n, Input::Pause { id: 1 });
+            }
+            Action::LetIn(n) => {
+                state.nodes[n].held_back = false;
+                self.turn(state, n, Input::Resume);
+            }
+            Action::Unready(n) => {
+                state.left.unready -= 1;
+                state.nodes[n].ready = false;
+                self.turn(state, n, Input::Ready(false));
+            }
+            Action::Ready(n) => {
+                state.nodes[n].ready = true;
+                self.turn(state, n, Input::Ready(true));
+            }
+            Action::Peers(n, fit) => {
+                state.left.peers -= 1;
+                let peers = state.nodes.iter().map(|node| Peer {
+                    owner: node.owner.clone(),
+                    alive: true,
+                    ready: fit,
+                    eligible: true,
+                    priority: 0,
+                });
+                let peers = peers.collect();
+                self.turn(state, n, Input::Peers(peers));
             }
             Action::Claim(n) => self.claim(state, n),
             Action::Promoted(n) => self.promoted(state, n, Ok(())),
@@ -280,10 +359,15 @@ impl World {
                 }
             }
             Action::Drained(n) => {
-                if let Some((epoch, _)) = state.nodes[n].drain.take() {
-                    self.events.reach(Event::Drained);
-                    self.turn(state, n, Input::Drained { epoch });
-                }
+                let end = match state.nodes[n].admitted {
+                    Some(_) => DrainEnd::InFlight(1),
+                    None => DrainEnd::Empty,
+                };
+                self.drained(state, n, end);
+            }
+            Action::DrainHangs(n) => {
+                state.left.fail -= 1;
+                self.drained(state, n, DrainEnd::Stuck);
             }
             Action::Probed(n) => {
                 state.nodes[n].probing = false;
@@ -302,6 +386,13 @@ impl World {
             Action::Confirm(n) => self.confirm(state, n),
         }
         self.observe(state);
+    }
+
+    fn drained(&self, state: &mut State, n: usize, end: DrainEnd) {
+        if let Some((epoch, _)) = state.nodes[n].drain.take() {
+            self.events.reach(Event::Drained);
+            self.turn(state, n, Input::Drained { epoch, end });
+        }
     }
 
     /// The backend performs a request.
@@ -335,7 +426,7 @@ impl World {
                     result: Ok(outcome),
                 }
             }
-            (Ask::Unlock(epoch), Some(Answer::Unlock(outcome))) => Input::UnlockAnswered {
+            (Ask::Unlock(epoch, _), Some(Answer::Unlock(outcome))) => Input::UnlockAnswered {
                 epoch,
                 result: Ok(outcome),
             },
@@ -365,7 +456,7 @@ impl World {
                     result: Err(failed),
                 }
             }
-            Ask::Unlock(epoch) => Input::UnlockAnswered {
+            Ask::Unlock(epoch, _) => Input::UnlockAnswered {
                 epoch,
                 result: Err(failed),
             },

@@ -55,8 +55,8 @@ fn a_step_down_is_accounted_for_with_its_parts() {
     let mut bench = Bench::leading(7);
     let expected = None;
     bench.records.clear();
-    bench.step(Input::Demote { id: 1, expected });
-    bench.at(MS(40), Input::Drained { epoch: epoch(7) });
+    bench.step(demand(expected));
+    bench.at(MS(40), drained(7));
     bench.now = bench.now + MS(3);
     bench.unlocked(7);
     let ended = bench.records.pop().unwrap();

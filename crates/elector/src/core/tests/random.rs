@@ -68,7 +68,7 @@ impl World {
                 Command::Observe => self.observe = true,
                 Command::Probe => self.probe = true,
                 Command::Renew { epoch, .. } => self.renewals.push((epoch, bench.now)),
-                Command::Unlock { epoch } => self.unlocks.push(epoch),
+                Command::Unlock { epoch, .. } => self.unlocks.push(epoch),
                 Command::Promote { epoch, .. } => {
                     // I5: alternating, never overlapping.
                     prop_assert_eq!((self.promoting, self.promoted), (None, None));
@@ -172,11 +172,9 @@ impl World {
             },
             Event::Drained => Input::Drained {
                 epoch: self.draining.take()?,
+                end: DrainEnd::Empty,
             },
-            Event::Demote => Input::Demote {
-                id: 1,
-                expected: None,
-            },
+            Event::Demote => demand(None),
             Event::Hint => Input::Hint(Hint::Changed),
             Event::Refused => {
                 let epoch = self.gate?.0;

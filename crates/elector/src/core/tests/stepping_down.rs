@@ -5,10 +5,7 @@ use super::*;
 #[test]
 fn rule_5_a_step_down_drains_before_it_releases() {
     let mut bench = Bench::leading(7);
-    let commands = bench.step(Input::Demote {
-        id: 1,
-        expected: Some(epoch(7)),
-    });
+    let commands = bench.step(demand(Some(epoch(7))));
     assert_eq!(
         commands,
         [
@@ -23,10 +20,7 @@ fn rule_5_a_step_down_drains_before_it_releases() {
     // Renewal goes on while requests finish.
     assert_eq!(bench.at(MS(100), Input::Tick), [renew(7, Phase::Draining)]);
     assert!(matches!(bench.renewed(7)[..], [Command::ExtendGate { .. }]));
-    assert_eq!(
-        bench.step(Input::Drained { epoch: epoch(7) }),
-        [shut(7), unlock(7)]
-    );
+    assert_eq!(bench.step(drained(7)), [shut(7), unlock(7)]);
     let done = Command::Reply {
         id: 1,
         outcome: DemoteOutcome::Done(epoch(7)),
@@ -37,10 +31,7 @@ fn rule_5_a_step_down_drains_before_it_releases() {
 #[test]
 fn rule_5_a_hung_drain_is_released_by_its_bound_and_a_failed_unlock_is_retried() {
     let mut bench = Bench::leading(7);
-    bench.step(Input::Demote {
-        id: 1,
-        expected: None,
-    });
+    bench.step(demand(None));
     for _ in 0..5 {
         bench.at(MS(100), Input::Tick);
         bench.renewed(7);
@@ -65,10 +56,7 @@ fn rule_5_a_hung_drain_is_released_by_its_bound_and_a_failed_unlock_is_retried()
 #[test]
 fn rule_5_a_repeated_demand_does_not_hit_the_next_reign() {
     let mut bench = Bench::leading(8);
-    let commands = bench.step(Input::Demote {
-        id: 1,
-        expected: Some(epoch(7)),
-    });
+    let commands = bench.step(demand(Some(epoch(7))));
     assert_eq!(
         commands,
         [Command::Reply {
@@ -93,7 +81,7 @@ fn rule_13_stop_demotes_once_and_then_ends() {
             }
         ]
     );
-    bench.step(Input::Drained { epoch: epoch(7) });
+    bench.step(drained(7));
     assert_eq!(bench.unlocked(7), [demote(7, LossReason::Stopping)]);
     let commands = bench.step(Input::Demoted { epoch: epoch(7) });
     assert_eq!(commands, [Command::Stopped]);

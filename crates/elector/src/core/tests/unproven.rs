@@ -133,10 +133,7 @@ fn rule_9_a_first_reign_is_not_released_before_the_stores_were_claimed() {
     let mut bench = Bench::new();
     bench.step(Input::Tick);
     bench.acquired(7, None);
-    let demand = Input::Demote {
-        id: 1,
-        expected: None,
-    };
+    let demand = demand(None);
     let cancel = Command::CancelPromote { epoch: epoch(7) };
     assert_eq!(bench.step(demand.clone()), [shut(7), cancel]);
     // Afterwards it may.
