@@ -45,6 +45,9 @@ pub struct Settings {
     pub reservation: Duration,
     /// How long a node that is not ready leaves a free lock to one that is.
     pub deference: Duration,
+    /// A node that loses the lock by its own fault more often than this in five minutes leaves it to
+    /// another one that is ready, for a lease at most. None: it never does.
+    pub damp_after: Option<u8>,
     /// How long what was told of the other nodes counts.
     pub peers_max_age: Duration,
 }
@@ -88,6 +91,7 @@ impl Settings {
             priority: 0,
             reservation: lease.min(2 * loop_interval) + Duration::from_millis(10),
             deference: lease.min(2 * loop_interval) + Duration::from_millis(10),
+            damp_after: Some(3),
             peers_max_age: Duration::from_secs(5),
         }
     }

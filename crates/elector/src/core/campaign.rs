@@ -141,7 +141,13 @@ impl Campaign {
     }
 
     /// See [`Core::make_canonical`].
-    pub(super) fn make_canonical(&mut self, now: Moment, to: Moment, holds: bool) {
+    pub(super) fn make_canonical(
+        &mut self,
+        now: Moment,
+        to: Moment,
+        holds: bool,
+        longest: Duration,
+    ) {
         let bound = |moment: Moment| match now.until(moment) {
             left if left.is_zero() => Moment::ZERO,
             left => to + left,
@@ -152,7 +158,8 @@ impl Campaign {
             .map(|since| to - now.since(since))
             .filter(|_| self.forbidden_until > Moment::ZERO);
         self.yielding_until = bound(self.yielding_until);
-        self.free_since = self.free_since.map(|since| to - now.since(since));
+        let age = |since| now.since(since).min(longest);
+        self.free_since = self.free_since.map(|since| to - age(since));
         if let Look::Due(due) = &mut self.look {
             // Set anew when the lock is gone.
             *due = if holds { to } else { to + now.until(*due) };

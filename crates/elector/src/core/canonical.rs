@@ -56,6 +56,7 @@ impl Core {
         let is_recovering = held.is_some_and(|held| held.stage == Stage::Recovering);
         self.guard.make_canonical(now, to, is_recovering);
         let holds = self.lock != Lock::Free;
-        self.campaign.make_canonical(now, to, holds);
+        let longest = self.settings.deference;
+        self.campaign.make_canonical(now, to, holds, longest);
     }
 }

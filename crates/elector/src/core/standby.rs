@@ -10,9 +10,6 @@ use super::{
 };
 use crate::{PauseRefused, Peer, Standby};
 
-/// More self-caused losses than this within [`WINDOW`] make a candidate wait.
-const LOSSES: usize = 3;
-
 /// How long a loss is remembered.
 const WINDOW: Duration = Duration::from_secs(300);
 
@@ -56,11 +53,11 @@ impl Fitness {
         Some(self.stores_bad_since? + lease)
     }
 
-    /// Notes a loss that this node caused itself. True when it has become too many.
-    fn lost(&mut self, now: Moment, lease: Duration) -> bool {
+    /// Notes a loss that this node caused itself. True when these have become more than `many`.
+    fn lost(&mut self, now: Moment, many: u8, lease: Duration) -> bool {
         self.losses.retain(|at| now.since(*at) < WINDOW);
         self.losses.push(now);
-        if self.losses.len() <= LOSSES {
+        if self.losses.len() <= usize::from(many) {
             return false;
         }
         self.losses.remove(0);
@@ -173,7 +170,10 @@ impl Core {
             reason,
             LossReason::LeaseExpired | LossReason::PromotionFailed(_) | LossReason::Stores
         );
-        if by_itself && self.fitness.lost(now, self.settings.lease) {
+        if by_itself
+            && let Some(many) = self.settings.damp_after
+            && self.fitness.lost(now, many, self.settings.lease)
+        {
             self.totals.damped += 1;
         }
     }

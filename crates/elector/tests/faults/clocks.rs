@@ -33,7 +33,8 @@ async fn a_machine_that_slept_through_its_lease_wakes_up_with_a_shut_gate() {
 }
 
 /// Fault 8 of the predecessor, case E15: nothing in the elector reads the wall clock, which is set
-/// back and forth, nor `Instant`, which stops in suspend.
+/// back and forth, nor `Instant`, which stops in suspend. Only what is kept for people bears the
+/// time of the wall clock.
 #[test]
 fn no_decision_reads_a_clock_that_is_set_or_that_stops() {
     let mut files = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
@@ -50,7 +51,12 @@ fn no_decision_reads_a_clock_that_is_set_or_that_stops() {
         let text = fs::read_to_string(&path).unwrap();
         sources += 1;
         for clock in ["SystemTime", "Instant", "wall_clock"] {
-            assert!(!text.contains(clock), "{} uses {clock}", path.display());
+            let for_people = clock == "wall_clock" && path.ends_with("driver/records.rs");
+            assert!(
+                for_people || !text.contains(clock),
+                "{} uses {clock}",
+                path.display()
+            );
         }
     }
     assert!(sources > 10);

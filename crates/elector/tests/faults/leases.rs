@@ -33,7 +33,10 @@ fn a_lock_that_comes_after_its_lease_is_given_back_and_campaigned_for_again() {
     });
     let result = Ok(outcome);
     stage.hear(Input::LockAnswered { sent, result }).unwrap();
-    assert!(stage.log.contains(&Command::Unlock { epoch: epoch(7) }));
+    assert!(stage.log.contains(&Command::Unlock {
+        epoch: epoch(7),
+        reserve: None
+    }));
     assert!(
         !stage
             .log

@@ -4,7 +4,7 @@
 //! by the predecessor, which must be caught at what it is known for.
 
 use coordination_core::{RenewOutcome, UnlockOutcome};
-use elector::{Core, Input, Role, Totals};
+use elector::{Core, DrainEnd, Input, Role, Totals};
 
 use crate::{
     predecessor::Predecessor,
@@ -173,6 +173,7 @@ fn a_renewal_under_way_does_not_undo_a_step_down() {
     let demand = Input::Demote {
         id: 1,
         expected: None,
+        pause: false,
     };
     stage.hear(demand).unwrap();
     stage.play(MS(10)).unwrap();
@@ -212,7 +213,10 @@ fn what_is_late_from_an_earlier_reign_does_not_disturb_the_next() {
                 result: Ok(()),
             },
             Input::Demoted { epoch },
-            Input::Drained { epoch },
+            Input::Drained {
+                epoch,
+                end: DrainEnd::Empty,
+            },
             Input::GateShut { epoch },
             Input::StoreRefused { epoch, by: epoch },
         ]
@@ -252,6 +256,7 @@ fn no_renewal_survives_the_end() {
                     .hear(Input::Demote {
                         id: 1,
                         expected: None,
+                        pause: false,
                     })
                     .unwrap(),
                 4 => stage.callback_returns().unwrap(),

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::SeqCst;
 
 use coordination_core::{Holder, UnlockOutcome};
-use elector::{Command, Core, DemoteOutcome, Input, Role};
+use elector::{Command, Core, DemoteOutcome, DrainEnd, Input, Role};
 use kvcm_clock::Clock as _;
 use tokio::time::sleep;
 
@@ -19,6 +19,7 @@ fn unlocks(command: &Command) -> bool {
 const DEMAND: Input = Input::Demote {
     id: 1,
     expected: None,
+    pause: false,
 };
 
 /// Fault 26 of the predecessor, case E26: a leader that is stopped quiesces and flushes while it
@@ -69,7 +70,12 @@ fn a_release_that_fails_cannot_stop_a_demotion() {
     let mut stage = Stage::<Core>::leading();
     stage.log.clear();
     stage.hear(DEMAND).unwrap();
-    stage.hear(Input::Drained { epoch: epoch(7) }).unwrap();
+    stage
+        .hear(Input::Drained {
+            epoch: epoch(7),
+            end: DrainEnd::Empty,
+        })
+        .unwrap();
     let place = |kind: fn(&Command) -> bool| stage.log.iter().position(kind).unwrap();
     assert!(place(|c| matches!(c, Command::ShutGate { .. })) < place(unlocks));
     assert!(stage.gate.is_none());
@@ -115,7 +121,12 @@ fn no_answer_to_a_release_starts_anything_again() {
         for second in &answers {
             let mut stage = Stage::<Core>::leading();
             stage.hear(DEMAND).unwrap();
-            stage.hear(Input::Drained { epoch: epoch(7) }).unwrap();
+            stage
+                .hear(Input::Drained {
+                    epoch: epoch(7),
+                    end: DrainEnd::Empty,
+                })
+                .unwrap();
             stage.log.clear();
             stage.pending.clear();
             for result in [first, second] {

@@ -5,7 +5,7 @@ use std::{collections::VecDeque, mem, time::Duration};
 use coordination_core::{
     Acquired, Holder, LockOutcome, Owner, Previous, ReignEnd, RenewOutcome, UnlockOutcome,
 };
-use elector::{CallFailed, Command, Core, Input, PromoteError, Settings};
+use elector::{CallFailed, Command, Core, DrainEnd, Input, PromoteError, Settings};
 use kvcm_clock::Moment;
 use kvcm_fence::{Epoch, Incarnation};
 
@@ -340,7 +340,7 @@ impl<E: Election> Stage<E> {
                     result,
                 }
             }
-            Command::Unlock { epoch } => {
+            Command::Unlock { epoch, .. } => {
                 let result = Ok(match self.record {
                     Record::Mine { epoch: held, .. } if held == epoch => {
                         self.record = Record::Free;
@@ -351,7 +351,10 @@ impl<E: Election> Stage<E> {
                 });
                 Input::UnlockAnswered { epoch, result }
             }
-            Command::Drain { epoch, .. } => Input::Drained { epoch },
+            Command::Drain { epoch, .. } => Input::Drained {
+                epoch,
+                end: DrainEnd::Empty,
+            },
             Command::Probe => Input::Probed { result: Ok(()) },
             _ => return None,
         })

@@ -378,5 +378,7 @@ pub(crate) fn settings() -> Settings {
     settings.reservation = STEP;
     settings.deference = STEP;
     settings.peers_max_age = 2 * STEP;
+    // Losses are remembered for minutes: no search would end.
+    settings.damp_after = None;
     settings
 }

@@ -13,8 +13,15 @@ enum Event {
     Unlock(bool),
     Promoted(bool),
     Demoted,
-    Drained,
-    Demote,
+    Drained(u8),
+    Demote(bool),
+    Transfer,
+    Cancel,
+    Pause,
+    Resume,
+    Ready(bool),
+    Stores(bool),
+    Peers(u8),
     Hint,
     Refused,
     Probed(bool),
@@ -29,8 +36,15 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
         any::<bool>().prop_map(Event::Unlock),
         any::<bool>().prop_map(Event::Promoted),
         Just(Event::Demoted),
-        Just(Event::Drained),
-        Just(Event::Demote),
+        (0u8..4).prop_map(Event::Drained),
+        any::<bool>().prop_map(Event::Demote),
+        Just(Event::Transfer),
+        Just(Event::Cancel),
+        Just(Event::Pause),
+        Just(Event::Resume),
+        any::<bool>().prop_map(Event::Ready),
+        any::<bool>().prop_map(Event::Stores),
+        (0u8..4).prop_map(Event::Peers),
         Just(Event::Hint),
         Just(Event::Refused),
         any::<bool>().prop_map(Event::Probed),
@@ -55,6 +69,11 @@ struct World {
     gate: Option<(Epoch, Moment)>,
     last_opened: Epoch,
     minted: u64,
+    /// How many transfers were asked for, and answered.
+    transfers: u64,
+    answered: Vec<u64>,
+    /// By order of the operator it does not campaign.
+    paused: bool,
 }
 
 impl World {
@@ -63,12 +82,32 @@ impl World {
             match command {
                 Command::TryLock { .. } => {
                     prop_assert!(!self.lock && !self.observe && !self.probe);
+                    prop_assert!(!self.paused, "a paused node tries");
                     self.lock = true;
                 }
                 Command::Observe => self.observe = true,
                 Command::Probe => self.probe = true,
                 Command::Renew { epoch, .. } => self.renewals.push((epoch, bench.now)),
-                Command::Unlock { epoch, .. } => self.unlocks.push(epoch),
+                Command::Unlock { epoch, .. } => {
+                    prop_assert!(
+                        self.gate.is_none_or(|gate| gate.0 != epoch),
+                        "a release with an open gate"
+                    );
+                    self.unlocks.push(epoch);
+                }
+                Command::ReopenGate { epoch } => {
+                    prop_assert_eq!(self.gate.map(|gate| gate.0), Some(epoch));
+                    prop_assert!(!self.unlocks.contains(&epoch), "opened after the release");
+                    prop_assert!(!self.paused, "a paused node serves");
+                }
+                Command::ReplyTransfer { id, .. } => {
+                    prop_assert!(!self.answered.contains(&id), "answered twice");
+                    self.answered.push(id);
+                }
+                Command::ReplyPause { result, .. } => {
+                    prop_assert!(result.is_ok() || !self.paused);
+                    self.paused |= result.is_ok();
+                }
                 Command::Promote { epoch, .. } => {
                     // I5: alternating, never overlapping.
                     prop_assert_eq!((self.promoting, self.promoted), (None, None));
@@ -170,11 +209,45 @@ impl World {
             Event::Demoted => Input::Demoted {
                 epoch: self.demoting.take()?,
             },
-            Event::Drained => Input::Drained {
+            Event::Drained(kind) => Input::Drained {
                 epoch: self.draining.take()?,
-                end: DrainEnd::Empty,
+                end: match kind {
+                    0 => DrainEnd::InFlight(1),
+                    1 => DrainEnd::Stuck,
+                    _ => DrainEnd::Empty,
+                },
             },
-            Event::Demote => demand(None),
+            Event::Demote(pause) => Input::Demote {
+                id: 1,
+                expected: None,
+                pause,
+            },
+            Event::Transfer => {
+                self.transfers += 1;
+                Input::Transfer {
+                    id: self.transfers,
+                    to: "next".parse().unwrap(),
+                    expected: None,
+                }
+            }
+            Event::Cancel => Input::CancelTransfer,
+            Event::Pause => Input::Pause { id: 1 },
+            Event::Resume => {
+                self.paused = false;
+                Input::Resume
+            }
+            Event::Ready(ready) => Input::Ready(ready),
+            Event::Stores(ok) => Input::StoresOk(ok),
+            // Right or wrong: nobody, fit, not ready, another life.
+            Event::Peers(kind) => {
+                let mut next = transfer::peer("next");
+                next.ready = kind != 2;
+                if kind == 3 {
+                    next.owner.incarnation = Incarnation::random();
+                }
+                let known = (kind != 0).then_some(next);
+                Input::Peers(known.into_iter().collect())
+            }
             Event::Hint => Input::Hint(Hint::Changed),
             Event::Refused => {
                 let epoch = self.gate?.0;
@@ -216,11 +289,14 @@ proptest! {
                 prop_assert_eq!(bench.core.view().epoch, Some(epoch));
             }
         }
+        // The operator lets it in again.
+        let resumed = world.input(&mut bench, Event::Resume).map(|input| bench.step(input));
+        world.take(&bench, resumed.unwrap_or_default())?;
         // I6: when the world behaves, a leader serves.
         for _ in 0..200 {
             for event in [
                 Event::Pass(50), Event::Unlock(true), Event::Promoted(true), Event::Demoted,
-                Event::Drained, Event::Probed(true), Event::Lock(2), Event::Renew(2),
+                Event::Drained(2), Event::Probed(true), Event::Lock(2), Event::Renew(2),
                 Event::Renew(2),
             ] {
                 let Some(input) = world.input(&mut bench, event) else { continue };
@@ -229,5 +305,6 @@ proptest! {
             }
         }
         prop_assert_eq!(bench.core.view().role, Role::Leader);
+        prop_assert_eq!(world.answered.len() as u64, world.transfers, "a transfer has no answer");
     }
 }
