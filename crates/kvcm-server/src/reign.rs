@@ -204,19 +204,16 @@ impl Leadership for Reigns {
                  have to register and write again"
             );
         }
-        self.start_expiry(&reign);
+        let cache = reign.cache.clone();
+        let timer = self.parts.timer.clone();
+        let expiry = tokio::spawn(async move { cache.run_expiry(&*timer).await });
+        *self.expiry.lock() = Some(expiry.abort_handle());
         self.current.store(Some(Arc::new(reign)));
         Ok(())
     }
 
     async fn quiesce(&self, _epoch: Epoch) {
         self.stop_expiry();
-    }
-
-    async fn resume(&self, _epoch: Epoch) {
-        if let Some(reign) = self.current.load_full() {
-            self.start_expiry(&reign);
-        }
     }
 
     async fn on_no_longer_leader(&self, _epoch: Epoch, _reason: LossReason) {
@@ -233,13 +230,6 @@ impl Leadership for Reigns {
 }
 
 impl Reigns {
-    fn start_expiry(&self, reign: &Reign) {
-        let cache = reign.cache.clone();
-        let timer = self.parts.timer.clone();
-        let expiry = tokio::spawn(async move { cache.run_expiry(&*timer).await });
-        *self.expiry.lock() = Some(expiry.abort_handle());
-    }
-
     fn stop_expiry(&self) {
         if let Some(expiry) = self.expiry.lock().take() {
             expiry.abort();
