@@ -22,9 +22,9 @@ use coordination_core::{
 use coordination_memory::MemoryBackend;
 use elector::{
     DemoteOutcome, Driver, Elector, Leadership, LossReason, Parts, PromoteError, Promotion, Role,
-    Settings,
+    Settings, Spawn,
 };
-use kvcm_clock::{Clock, Moment, TokioTimer, VirtualClock};
+use kvcm_clock::{Clock, Moment, Timer, TokioTimer, VirtualClock};
 use kvcm_fence::{Epoch, Incarnation};
 use tokio::task::JoinHandle;
 
@@ -156,7 +156,7 @@ impl Leadership for Log {
         assert!(!self.panic.load(SeqCst), "as asked");
         tokio::select! {
             () = tokio::time::sleep(MS(self.promote_for_ms.load(SeqCst))) => {}
-            () = promotion.cancel.cancelled() => {
+            () = promotion.cancel.cancelled(), if *self.hangs.lock().unwrap() != "promote" => {
                 self.add("cancelled".to_owned());
             }
         }
@@ -246,6 +246,18 @@ impl Cluster {
     }
 
     fn node_with(&self, name: &str, settings: Settings) -> Node {
+        let timer = Arc::new(TokioTimer::new(*self.clock));
+        let spawner = Arc::new(tokio::runtime::Handle::current());
+        self.node_on(name, settings, timer, spawner)
+    }
+
+    fn node_on(
+        &self,
+        name: &str,
+        settings: Settings,
+        timer: Arc<dyn Timer>,
+        spawner: Arc<dyn Spawn>,
+    ) -> Node {
         let backend = Arc::new(Flaky {
             inner: self.store.clone(),
             hang: AtomicBool::new(false),
@@ -264,8 +276,8 @@ impl Cluster {
             backend: backend.clone(),
             leadership: log.clone(),
             clock: self.clock.clone(),
-            timer: Arc::new(TokioTimer::new(*self.clock)),
-            spawner: Arc::new(tokio::runtime::Handle::current()),
+            timer,
+            spawner,
         });
         let Driver {
             lock_loop,

@@ -1,6 +1,84 @@
-//! Callbacks that never return: each is bounded, or harms its own node only.
+//! Callbacks that never return: each is bounded, or harms its own node only. Timers that are late:
+//! the lease is given up so much earlier.
+
+use futures_util::future::BoxFuture;
 
 use super::*;
+
+/// Notes that the process would have ended.
+#[derive(Debug, Default)]
+struct Process {
+    aborted: AtomicBool,
+}
+
+impl Spawn for Process {
+    fn spawn(&self, future: BoxFuture<'static, ()>) {
+        tokio::spawn(future);
+    }
+    fn abort(&self) {
+        self.aborted.store(true, SeqCst);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_promotion_that_ignores_its_cancellation_past_a_grace_ends_the_process() {
+    let cluster = Cluster::new();
+    let process = Arc::new(Process::default());
+    let mut settings = Settings::new(MS(1000), MS(100));
+    settings.cancel_grace = MS(3000);
+    let timer = Arc::new(TokioTimer::new(*cluster.clock));
+    let a = cluster.node_on("a", settings, timer, process.clone());
+    a.log.promote_for_ms.store(1_000_000, SeqCst);
+    hangs(&a, "promote");
+    a.reaches(Role::Promoting).await;
+    a.backend.fail.store(true, SeqCst);
+    a.reaches(Role::Demoting).await;
+    let lost = cluster.clock.now();
+    let aborted = || process.aborted.load(SeqCst);
+    while !aborted() {
+        tokio::time::sleep(MS(50)).await;
+    }
+    let grace = cluster.clock.now().since(lost);
+    assert!((MS(3000)..=MS(3100)).contains(&grace), "{grace:?}");
+}
+
+/// Fires late.
+#[derive(Debug)]
+struct Late {
+    timer: TokioTimer<VirtualClock>,
+    by: Duration,
+}
+
+#[async_trait]
+impl Timer for Late {
+    async fn sleep_until(&self, moment: Moment) {
+        if moment == Moment::NEVER {
+            return std::future::pending().await;
+        }
+        self.timer.sleep_until(moment + self.by).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn timers_that_are_late_cost_a_part_of_the_lease() {
+    let cluster = Cluster::new();
+    let late = Late {
+        timer: TokioTimer::new(*cluster.clock),
+        by: MS(20),
+    };
+    let spawner = Arc::new(tokio::runtime::Handle::current());
+    let settings = Settings::new(MS(1000), MS(100));
+    let a = cluster.node_on("a", settings, Arc::new(late), spawner);
+    a.reaches(Role::Leader).await;
+    let left = || {
+        let view = a.elector.view().clone();
+        view.backend_seen_at.unwrap().until(view.lease_end.unwrap())
+    };
+    assert_eq!(left(), MS(1000 - 1 - 5));
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(left(), MS(1000 - 1 - 2 * 20));
+    assert_eq!(a.elector.measures().margin, MS(40));
+}
 
 fn hangs(node: &Node, name: &'static str) {
     *node.log.hangs.lock().unwrap() = name;

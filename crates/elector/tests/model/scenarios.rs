@@ -54,9 +54,8 @@ pub(crate) const COMPLETE: &[Scenario] = &[
     two("transfer to a node that dies", Budget { transfer: 1, peers: 1, crash: 1, ..NO }),
     two("transfer, drain that hangs", Budget { transfer: 1, peers: 1, fail: 1, ..NO }),
     three("transfer among three", Budget { transfer: 1, peers: 1, ..NO }),
-    two("held back", Budget { hold_back: 2, demote: 1, ..NO }),
-    two("held back, transfer", Budget { hold_back: 1, transfer: 1, peers: 1, ..NO }),
-    two("not ready, wrong about the other", Budget { unready: 2, peers: 1, ..NO }),
+    two("held back", Budget { hold_back: 1, demote: 1, ..NO }),
+    two("not ready, wrong about the other", Budget { unready: 1, peers: 1, ..NO }),
     two("not ready, crash", Budget { unready: 1, peers: 1, crash: 1, ..NO }),
 ];
 
@@ -81,6 +80,7 @@ pub(crate) const DEEP: &[Scenario] = &[
     three("three nodes, pause", Budget { pause: 1, ..NO }),
     two("transfer, step-down", Budget { transfer: 1, peers: 1, demote: 1, ..NO }),
     two("transfer, slow and lost release", Budget { transfer: 1, peers: 1, lost: 1, slow: 1, ..NO }),
+    two("held back, transfer", Budget { hold_back: 1, transfer: 1, peers: 1, ..NO }),
     two("transfer, pause", Budget { transfer: 1, peers: 1, pause: 1, ..NO }),
     two("transfer, deleted lock", Budget { transfer: 1, peers: 1, vanish: 1, ..NO }),
     two("transfer, partition", Budget { transfer: 1, peers: 1, cut: 1, ..NO }),
