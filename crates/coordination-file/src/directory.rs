@@ -52,6 +52,11 @@ impl Directory {
             .map_err(|error| fatal("examine", error))?
             .dev();
         let temporary = path.join(format!("{TEMPORARY}{:032x}", fastrand::u128(..)));
+        if !file_system::locks_exclude(&temporary) {
+            let hint = "use a local directory, or another backend";
+            let source = format!("two locks of one file in {} can be had", path.display());
+            return Err(Error::fatal(hint, source));
+        }
         Ok(Self {
             path: path.to_owned(),
             device,
