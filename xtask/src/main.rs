@@ -8,6 +8,7 @@ mod demo;
 mod metadata;
 mod model;
 mod shell;
+mod sim;
 mod test;
 mod tidy;
 mod torture;
@@ -62,6 +63,13 @@ enum Task {
         #[arg(long, default_value_t = 10_000_000)]
         states: u64,
     },
+    /// Run clusters in virtual time, with faults, one per seed: `cargo xtask sim --help`
+    #[command(disable_help_flag = true)]
+    Sim {
+        /// Arguments of the simulation
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
     /// Kill and stop processes that contend for one lock, a thousand times
     Torture(torture::Torture),
     /// Check what the compiler does not: the crate graph, file headers, stray paths, dead links
@@ -81,6 +89,10 @@ fn main() -> ExitCode {
             Err(error) => Err(error),
         },
         Task::Bench { bench, args } => match bench::run(bench, &args) {
+            Ok(code) => return code,
+            Err(error) => Err(error),
+        },
+        Task::Sim { args } => match sim::run(&args) {
             Ok(code) => return code,
             Err(error) => Err(error),
         },

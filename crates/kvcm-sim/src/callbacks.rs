@@ -90,13 +90,22 @@ impl Callbacks {
                 };
             }
         }
-        Promoting::Works(dice.time(Duration::ZERO, Duration::from_millis(5)))
+        let longest = if self.ambush() {
+            lease / 5
+        } else {
+            Duration::from_millis(5)
+        };
+        Promoting::Works(dice.time(Duration::ZERO, longest))
     }
 
-    /// Whether the lock vanishes under a promotion that begins now.
+    /// Whether promotions are ambushed at present. Callbacks are slower then.
+    pub(crate) fn ambush(&self) -> bool {
+        self.state.lock().present.contains(&Fault::AmbushPromotion)
+    }
+
+    /// Whether this one is.
     pub(crate) fn ambushes(&self) -> bool {
-        let present = self.state.lock().present.contains(&Fault::AmbushPromotion);
-        present && self.dice.chance(0.5)
+        self.ambush() && self.dice.chance(0.5)
     }
 
     /// How long a demote callback takes.
@@ -104,7 +113,12 @@ impl Callbacks {
         if self.hits(Fault::DemoteSlow) {
             self.dice.time(self.lease / 4, 2 * self.lease)
         } else {
-            self.dice.time(Duration::ZERO, Duration::from_millis(2))
+            let longest = if self.ambush() {
+                self.lease / 10
+            } else {
+                Duration::from_millis(2)
+            };
+            self.dice.time(Duration::ZERO, longest)
         }
     }
 

@@ -73,12 +73,21 @@ impl Cluster {
         let stores = (0..STORES).map(store).collect();
         let callbacks = Callbacks::new(world.clone(), log.clone(), dice.clone(), lease);
         callbacks.heal_at(faults_end);
+        let callbacks = Arc::new(callbacks);
         Arc::new(Self {
             id,
             lease,
             stores,
-            callbacks: Arc::new(callbacks),
-            coordination: Coordination::new(world, log, net, dice, lease, mutant),
+            coordination: Coordination::new(
+                world,
+                log,
+                net,
+                dice,
+                lease,
+                callbacks.clone(),
+                mutant,
+            ),
+            callbacks,
             places: (0..nodes)
                 .map(|number| Place::new(number, &ground))
                 .collect(),

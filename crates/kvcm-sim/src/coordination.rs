@@ -22,6 +22,7 @@ use kvcm_fence::{Epoch, Incarnation};
 use parking_lot::Mutex;
 
 use crate::{
+    callbacks::Callbacks,
     dice::Dice,
     event::{Event, Life, Log},
     fault::Fault,
@@ -49,6 +50,10 @@ pub(crate) struct Coordination {
     /// An epoch that a broken backend mints again.
     first: Mutex<Option<Epoch>>,
     lease: Duration,
+    /// The command by which the lock was won last.
+    last_try: Mutex<Option<(Life, OwnedTry)>>,
+    /// What ambushes promotions.
+    callbacks: Arc<Callbacks>,
     /// Nanoseconds at which data was lost last.
     lost_at: AtomicU64,
 }
@@ -66,6 +71,7 @@ impl Coordination {
         net: Net,
         dice: Dice,
         lease: Duration,
+        callbacks: Arc<Callbacks>,
         mutant: Mutant,
     ) -> Arc<Self> {
         let clock = HostClock::new(world.clone(), dice.between(0, 1 << 40), drift(&dice));
@@ -81,6 +87,8 @@ impl Coordination {
             mutant,
             first: Mutex::default(),
             lease,
+            last_try: Mutex::default(),
+            callbacks,
             lost_at: AtomicU64::new(0),
             world,
             log,
@@ -127,6 +135,21 @@ impl Coordination {
         }
     }
 
+    /// The command by which `life` won the lock arrives a second time.
+    pub(crate) fn repeat_try(self: &Arc<Self>, life: Life) {
+        let last = self.last_try.lock().clone();
+        if let Some((winner, request)) = last
+            && winner == life
+        {
+            self.log.hit(Fault::BackendCommandTwice);
+            let server = self.clone();
+            let later = self.dice.time(Duration::ZERO, Duration::from_millis(5));
+            self.world.after(later, move || {
+                let _ = server.try_lock(life, &request);
+            });
+        }
+    }
+
     pub(crate) fn remove_ttl(&self) {
         if self.store.remove_ttl(LEADER_KEY) {
             self.log.hit(Fault::TtlRemoved);
@@ -156,7 +179,7 @@ impl Coordination {
 
     // What it does.
 
-    fn try_lock(&self, life: Life, request: &OwnedTry) -> Result<LockOutcome, Error> {
+    fn try_lock(self: &Arc<Self>, life: Life, request: &OwnedTry) -> Result<LockOutcome, Error> {
         if self.mutant == Mutant::LeaseCutShort && self.dice.chance(0.2) {
             self.store.forget_holder(LEADER_KEY);
         }
@@ -169,6 +192,14 @@ impl Coordination {
                     backups.remove(0);
                 }
                 backups.push(backup);
+                *self.last_try.lock() = Some((life, request.clone()));
+                if self.callbacks.ambushes() {
+                    let server = self.clone();
+                    let delay = self.dice.time(Duration::ZERO, self.lease / 20);
+                    self.world.after(delay, move || {
+                        server.forget_holder(Fault::AmbushPromotion);
+                    });
+                }
             }
             if self.mutant == Mutant::SameEpochAgain && !acquired.repeated {
                 let mut first = self.first.lock();
@@ -238,6 +269,7 @@ fn ready<T>(answer: impl Future<Output = Result<T, Error>>) -> Result<T, Error> 
 }
 
 /// A [`TryLock`] that can travel.
+#[derive(Clone)]
 struct OwnedTry {
     key: String,
     owner: Owner,
@@ -263,7 +295,7 @@ impl OwnedTry {
 impl NodeBackend {
     async fn ask<T: Send + 'static>(
         &self,
-        work: impl Fn(&Coordination) -> T + Send + Sync + 'static,
+        work: impl Fn(&Arc<Coordination>) -> T + Send + Sync + 'static,
     ) -> Result<T, Error> {
         let server = self.server.clone();
         let from = End::Node(self.life.node);

@@ -89,8 +89,11 @@ pub enum Fault {
     DemoteAsked,
     /// An operator sets how long a node stays out after that.
     ForbidSet,
-    /// The lock vanishes just after a promotion has begun.
+    /// The lock vanishes when it was just won or a promotion has just begun, and a second copy of
+    /// the command that won it arrives while callbacks run.
     AmbushPromotion,
+    /// The lock vanishes while its holder is cut off from the backend.
+    AmbushLeader,
     /// A process begins and finds an empty backend, while a leader that is cut off from it serves.
     AmbushStart,
 }
@@ -142,6 +145,7 @@ impl Fault {
         Self::DemoteAsked,
         Self::ForbidSet,
         Self::AmbushPromotion,
+        Self::AmbushLeader,
         Self::AmbushStart,
     ];
 }

@@ -5,9 +5,11 @@
 //! from the seed: what goes wrong and when, how long messages take, which task runs next. So a run
 //! that broke something can be run again, and goes the same way.
 //!
-//! [`run`] makes a [`History`], [`judge`] reads it: it shares no code with the cluster.
+//! [`run`] makes a [`History`], [`judge`] reads it: it shares no code with the cluster. A
+//! [`Campaign`] is many of both.
 
 mod callbacks;
+mod campaign;
 mod check;
 mod client;
 mod cluster;
@@ -26,6 +28,7 @@ mod store;
 mod time;
 mod world;
 
+pub use campaign::{Campaign, replay};
 pub use check::{Invariant, Race, Verdict, Violation, judge};
 pub use event::{Ask, Entry, Event, Life, RequestId, Told, fingerprint};
 pub use fault::Fault;

@@ -148,6 +148,7 @@ impl Nemesis {
             }
             Fault::DemoteAsked => self.demote(node),
             Fault::ForbidSet => self.forbid(node),
+            Fault::AmbushLeader => self.ambush_leader(node),
             Fault::AmbushStart => self.ambush_start(node),
         }
     }
@@ -231,6 +232,12 @@ impl Nemesis {
                 cluster.ground.log.add(Event::Resumed { life });
             }
         });
+    }
+
+    fn ambush_leader(&self, leader: usize) {
+        let (here, there) = (End::Node(leader), End::Coordination);
+        self.cut(Fault::BackendCut, self.cluster.lease, here, there, true);
+        self.cluster.coordination.forget_holder(Fault::AmbushLeader);
     }
 
     fn ambush_start(&self, leader: usize) {

@@ -270,6 +270,7 @@ impl Spawn for ProcessSpawner {
         let world = cluster.ground.world.clone();
         // The runtime of the data plane may be busy.
         let busy = match cluster.ground.dice.below(10) {
+            _ if cluster.callbacks.ambush() => cluster.lease / 10,
             0 => cluster.lease / 20,
             _ => Duration::from_micros(100),
         };

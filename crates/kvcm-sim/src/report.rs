@@ -32,6 +32,8 @@ pub struct Report {
     pub calls: u64,
     /// Those that were answered.
     pub answered: u64,
+    /// How often one process was given the lock within a tenth of a lease, at most.
+    pub busiest: u64,
     /// The longest time from the end of all faults to an answer.
     pub slowest_heal: Duration,
     /// What was broken, by seed.
@@ -53,31 +55,12 @@ impl Report {
         self.unproven += verdict.unproven;
         self.calls += verdict.calls;
         self.answered += verdict.answered;
+        self.busiest = self.busiest.max(verdict.busiest);
         let heal = Duration::from_nanos(verdict.healed_after.unwrap_or(0));
         self.slowest_heal = self.slowest_heal.max(heal);
         let violations = verdict.violations.into_iter();
         self.violations
             .extend(violations.map(|violation| (seed, violation)));
-    }
-
-    /// Adds the runs of another report.
-    pub fn merge(&mut self, other: Self) {
-        self.seeds += other.seeds;
-        self.simulated += other.simulated;
-        for (fault, count) in other.faults {
-            *self.faults.entry(fault).or_default() += count;
-        }
-        for (race, count) in other.races {
-            *self.races.entry(race).or_default() += count;
-        }
-        self.reigns += other.reigns;
-        self.unproven += other.unproven;
-        self.calls += other.calls;
-        self.answered += other.answered;
-        self.slowest_heal = self.slowest_heal.max(other.slowest_heal);
-        self.violations.extend(other.violations);
-        self.violations
-            .sort_by_key(|(seed, violation)| (*seed, violation.at));
     }
 
     /// What the runs together lack: faults and races that never came about, answers, reigns.
@@ -115,6 +98,11 @@ impl fmt::Display for Report {
         writeln!(f, "{} reigns, {} unproven ends", self.reigns, self.unproven)?;
         writeln!(f, "{} calls, {share:.1} % answered", self.calls)?;
         writeln!(f, "slowest recovery {} ms", self.slowest_heal.as_millis())?;
+        writeln!(
+            f,
+            "a process was given the lock {} times within a tenth of a lease at most",
+            self.busiest
+        )?;
         writeln!(f, "faults:")?;
         for fault in Fault::ALL {
             let count = self.faults.get(fault).copied().unwrap_or(0);

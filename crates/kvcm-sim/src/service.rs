@@ -365,6 +365,7 @@ impl Leadership for Service {
             let delay = self.dice.time(Duration::ZERO, self.lease / 10);
             self.world.after(delay, move || {
                 coordination.forget_holder(Fault::AmbushPromotion);
+                coordination.repeat_try(life);
             });
         }
         let ignores_cancel = self.dice.chance(0.2);
@@ -400,6 +401,9 @@ impl Leadership for Service {
         };
         for _ in 0..times {
             self.log.add(Event::DemoteBegan { life, epoch });
+            if self.callbacks.ambushes() {
+                self.coordination.repeat_try(self.life);
+            }
             if let Some(reign) = self.reign.lock().take() {
                 reign.over.store(true, Relaxed);
             }

@@ -235,7 +235,11 @@ impl Executor {
                 match ready.len() {
                     0 => None,
                     1 => ready.pop(),
-                    count => Some(ready.swap_remove(self.random.usize(..count))),
+                    // Sorted, because libraries wake several waiters in an order of their own.
+                    count => {
+                        ready.sort_unstable();
+                        Some(ready.swap_remove(self.random.usize(..count)))
+                    }
                 }
             };
             if let Some(task) = ready {

@@ -5,27 +5,20 @@
     reason = "the report is what this program is for"
 )]
 
-use std::{
-    process::ExitCode,
-    sync::{
-        Mutex,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
-    time::Duration,
-};
+use std::{process::ExitCode, time::Duration};
 
 use clap::Parser;
 use kvcm_clock::{BootClock, Clock as _};
-use kvcm_sim::{Mutant, Plan, Report, fingerprint, judge, run};
+use kvcm_sim::{Campaign, History, Mutant, fingerprint, replay};
 
 /// Clusters in virtual time, one per seed; any invariant that breaks names its seed.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask sim", bin_name = "cargo xtask sim")]
 struct Options {
-    /// How many seeds
-    #[arg(long, default_value_t = 200)]
-    seeds: u64,
-    /// The first seed; without --seeds the only one
+    /// How many seeds; 200, or 1 where --seed is given
+    #[arg(long)]
+    seeds: Option<u64>,
+    /// The first seed
     #[arg(long)]
     seed: Option<u64>,
     /// How long things go wrong in each run, in virtual seconds; recovery comes on top
@@ -45,53 +38,31 @@ struct Options {
 fn main() -> ExitCode {
     let options = Options::parse();
     let began = BootClock.now();
-    let (first, seeds) = match options.seed {
-        Some(seed) if !std::env::args().any(|arg| arg.starts_with("--seeds")) => (seed, 1),
-        Some(seed) => (seed, options.seeds),
-        None => (1, options.seeds),
-    };
     let chaos = Duration::from_secs_f64(options.virtual_seconds.clamp(0.0, 1e6));
-    let next = AtomicU64::new(first);
-    let total = Mutex::new(Report::default());
-    std::thread::scope(|scope| {
-        for _ in 0..options.jobs.clamp(1, 64) {
-            scope.spawn(|| {
-                let mut report = Report::default();
-                loop {
-                    let seed = next.fetch_add(1, Relaxed);
-                    if seed >= first.saturating_add(seeds) {
-                        break;
-                    }
-                    let mutant = options.mutant;
-                    one(
-                        &Plan {
-                            seed,
-                            chaos,
-                            mutant,
-                        },
-                        options.trace,
-                        &mut report,
-                    );
-                }
-                if let Ok(mut total) = total.lock() {
-                    total.merge(report);
-                }
-            });
+    let alone = options.seed.map_or(200, |_| 1);
+    let campaign = Campaign {
+        first: options.seed.unwrap_or(1),
+        seeds: options.seeds.unwrap_or(alone),
+        chaos,
+        mutant: options.mutant,
+        jobs: if options.trace { 1 } else { options.jobs },
+    };
+    let report = campaign.run(|history| {
+        if options.trace {
+            trace(history);
         }
     });
-    let report = total.into_inner().unwrap_or_default();
     println!("{report}");
     println!("took {:.1} s", BootClock.now().since(began).as_secs_f64());
     for (seed, violation) in report.violations.iter().take(20) {
         println!("seed {seed}: {violation}");
     }
     if let Some((seed, _)) = report.violations.first() {
-        let seconds = options.virtual_seconds;
-        println!("replay: cargo xtask sim --seed {seed} --virtual-seconds {seconds} --trace");
+        println!("replay: {}", replay(*seed, chaos));
         return ExitCode::FAILURE;
     }
     // A few runs cannot have seen everything.
-    let lacks = if seeds >= 100 {
+    let lacks = if campaign.seeds >= 100 {
         report.lacks()
     } else {
         Vec::new()
@@ -102,14 +73,9 @@ fn main() -> ExitCode {
     ExitCode::from(u8::from(!lacks.is_empty()))
 }
 
-fn one(plan: &Plan, trace: bool, report: &mut Report) {
-    let history = run(plan);
-    if trace {
-        for entry in &history.entries {
-            println!("{entry}");
-        }
-        println!("fingerprint {:016x}", fingerprint(&history.entries));
+fn trace(history: &History) {
+    for entry in &history.entries {
+        println!("{entry}");
     }
-    let verdict = judge(&history);
-    report.add(plan.seed, Duration::from_nanos(history.end), verdict);
+    println!("fingerprint {:016x}", fingerprint(&history.entries));
 }

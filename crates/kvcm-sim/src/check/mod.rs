@@ -9,12 +9,15 @@ mod liveness;
 mod races;
 mod serving;
 
-use std::{collections::BTreeMap, fmt};
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    fmt,
+};
 
 pub use races::Race;
 
 use crate::{
-    event::{Event, Told},
+    event::{Event, Life, Told},
     fault::Fault,
     run::History,
 };
@@ -70,6 +73,8 @@ pub struct Verdict {
     pub calls: u64,
     /// Those that were answered.
     pub answered: u64,
+    /// How often one process was given the lock within a tenth of a lease, at most.
+    pub busiest: u64,
     /// How long it took from the end of all faults to the first answer.
     pub healed_after: Option<u64>,
 }
@@ -99,7 +104,9 @@ pub fn judge(history: &History) -> Verdict {
 }
 
 fn count(history: &History, verdict: &mut Verdict) {
-    let mut served = std::collections::BTreeSet::new();
+    let mut served = BTreeSet::new();
+    let mut given: BTreeMap<Life, VecDeque<u64>> = BTreeMap::new();
+    let tenth = u64::try_from(history.lease.as_nanos() / 10).unwrap_or(u64::MAX);
     for entry in &history.entries {
         match &entry.event {
             Event::FaultBegan { fault, .. } | Event::FaultHit { fault } => {
@@ -107,6 +114,14 @@ fn count(history: &History, verdict: &mut Verdict) {
             }
             Event::Confirmed { epoch, life, .. } | Event::Appended { epoch, life, .. } => {
                 served.insert((*epoch, *life));
+            }
+            Event::Acquired { life, .. } => {
+                let given = given.entry(*life).or_default();
+                given.push_back(entry.at);
+                while given.front().is_some_and(|first| first + tenth < entry.at) {
+                    given.pop_front();
+                }
+                verdict.busiest = verdict.busiest.max(given.len() as u64);
             }
             Event::Unproven { .. } => verdict.unproven += 1,
             Event::Returned { told, .. } => {
@@ -139,7 +154,7 @@ impl fmt::Display for Violation {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::event::{Entry, Life};
+    use crate::event::Entry;
 
     /// A history in which each event comes a millisecond after the one before.
     pub(crate) fn history(events: impl IntoIterator<Item = Event>) -> History {
