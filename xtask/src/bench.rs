@@ -14,18 +14,24 @@ pub(crate) enum Bench {
     Coordination,
     /// The elector's gate: what it costs each request
     Gate,
+    /// The journal: appends in a second, on disk and on Redis
+    Journal,
 }
 
 /// Runs the bench with `args`; its exit code becomes ours.
 pub(crate) fn run(bench: Bench, args: &[String]) -> anyhow::Result<ExitCode> {
     match bench {
         Bench::Coordination => binary("coordination", args),
-        Bench::Gate => {
-            let mut gate = shell::cargo(["bench", "-p", "elector", "--bench", "gate", "--"]);
-            shell::run(gate.args(args))?;
-            Ok(ExitCode::SUCCESS)
-        }
+        Bench::Gate => of_crate("elector", "gate", args),
+        Bench::Journal => of_crate("kvcm-journal", "journal", args),
     }
+}
+
+/// Builds and runs a bench of a crate.
+fn of_crate(package: &str, bench: &str, args: &[String]) -> anyhow::Result<ExitCode> {
+    let mut command = shell::cargo(["bench", "-p", package, "--bench", bench, "--"]);
+    shell::run(command.args(args))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Builds and runs a binary of `kvcm-bench`.

@@ -15,6 +15,9 @@ pub(crate) struct Torture {
     /// Which backend
     #[arg(long, value_enum, default_value_t = Backend::All)]
     backend: Backend,
+    /// Writers of the journal instead of owners of the lock; 500 rounds take about a minute
+    #[arg(long, value_enum)]
+    journal: Option<Journal>,
     /// Chooses whom it hits and when; each run prints its own
     #[arg(long)]
     seed: Option<u64>,
@@ -28,11 +31,27 @@ enum Backend {
     All,
 }
 
+/// The stores of the journal that processes can share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Journal {
+    Local,
+    Redis,
+    All,
+}
+
 /// Runs the tests that CI runs, with more rounds; each prints what it has done and seen.
 ///
 /// # Errors
 /// When a backend has not kept its word.
 pub(crate) fn run(torture: &Torture) -> anyhow::Result<()> {
+    if let Some(journal) = torture.journal {
+        let test = match journal {
+            Journal::Local => "a_directory",
+            Journal::Redis => "redis",
+            Journal::All => "loses_and_tears_nothing",
+        };
+        return run_tests(torture, &["kvcm-journal", "--test", "torture", test]);
+    }
     if torture.backend != Backend::Redis {
         let tests = ["coordination-file", "--test", "torture"];
         shell::timed("files", || run_tests(torture, &tests))?;

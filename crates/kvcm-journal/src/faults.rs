@@ -48,6 +48,17 @@ impl Faults {
         self.0.wake();
     }
 
+    /// The store has lost the last `batches` that it had acknowledged. Nothing more is committed
+    /// before a snapshot of all of them.
+    pub fn go_back(&self, batches: u64) {
+        let mut state = self.0.lock();
+        state.faults.went_back = Some(state.committed.saturating_sub(batches));
+        let left = state.committed.saturating_sub(batches);
+        state.records.retain(|record| record.seq <= left);
+        drop(state);
+        self.0.wake();
+    }
+
     /// The fence is gone, as after somebody flushed the store: every write is refused.
     pub fn lose_fence(&self) {
         self.0.lock().fence = Fence::default();

@@ -5,7 +5,7 @@ use std::{fmt, time::Duration};
 use async_trait::async_trait;
 use kvcm_fence::Claim;
 
-use crate::{ClaimError, Writer};
+use crate::{ClaimError, Source, Writer};
 
 /// One record store. Registry and cache have one each; their sequence numbers are unrelated.
 #[async_trait]
@@ -26,4 +26,10 @@ pub trait Journal: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// [`ClaimError`].
     async fn claim(&self, claim: Claim, timeout: Duration) -> Result<Box<dyn Writer>, ClaimError>;
+
+    /// Whether a claim has a chance now; changes nothing.
+    ///
+    /// # Errors
+    /// Why not.
+    async fn probe(&self, timeout: Duration) -> Result<(), Source>;
 }

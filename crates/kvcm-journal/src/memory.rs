@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use kvcm_fence::Claim;
 
 use crate::{
-    ClaimError, Faults, Journal, Outcome, Writer,
+    ClaimError, Faults, Journal, Outcome, Source, Writer,
     memory_state::{Keep, Shared},
     memory_writer::MemoryWriter,
 };
@@ -79,5 +79,12 @@ impl Journal for MemoryJournal {
         self.shared.wake();
         let shared = Arc::clone(&self.shared);
         Ok(Box::new(MemoryWriter::new(shared, claim, former)))
+    }
+
+    async fn probe(&self, _timeout: Duration) -> Result<(), Source> {
+        if self.shared.lock().faults.refuse_claims {
+            return Err("the test refuses claims".into());
+        }
+        Ok(())
     }
 }

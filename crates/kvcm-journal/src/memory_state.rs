@@ -44,6 +44,8 @@ pub(crate) struct FaultPlan {
     pub(crate) refuse_loads: bool,
     pub(crate) refuse_snapshots: bool,
     pub(crate) hold: bool,
+    /// The last batch that is left, as the test wants it believed.
+    pub(crate) went_back: Option<u64>,
 }
 
 // === impl Shared ===

@@ -55,6 +55,10 @@ impl MemoryWriter {
                 last: state.last,
             });
         }
+        if let (true, Some(has)) = (seq > state.committed, state.faults.went_back) {
+            let had = state.committed;
+            return Err(AppendError::WentBack { has, had });
+        }
         Ok(seq <= state.committed)
     }
 
@@ -140,7 +144,7 @@ impl Writer for MemoryWriter {
         }
         state.last += 1;
         let seq = state.last;
-        if !state.faults.hold {
+        if !state.faults.hold && state.faults.went_back.is_none() {
             state.committed = seq;
         }
         if self.shared.keep == Keep::Content {
@@ -201,6 +205,9 @@ impl Writer for MemoryWriter {
                 seq: snapshot.through,
                 last: state.committed,
             });
+        }
+        if snapshot.through == state.committed && state.faults.went_back.take().is_some() {
+            state.committed = state.last;
         }
         if self.shared.keep == Keep::Content {
             state.replace_by(snapshot);

@@ -2,10 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use kvcm_journal::{Outcome, Snapshot, Writer};
+use kvcm_journal::{AppendError, Outcome, Snapshot, Writer};
 use parking_lot::RwLock;
 use tokio::sync::{Mutex, MutexGuard};
-use tracing::{debug, warn};
+use tracing::{debug, error, warn};
 
 use crate::{
     Error, Group, Instance, Recovery, Registered, Registration, Storage,
@@ -56,6 +56,13 @@ impl Registry {
                 place = entry.place,
                 reason = entry.reason,
                 "registry entry skipped"
+            );
+        }
+        for part in &journal.skipped {
+            warn!(
+                place = part.place,
+                reason = part.reason,
+                "a part of the registry's journal is damaged"
             );
         }
         let recovery = Recovery {
@@ -211,7 +218,7 @@ impl Registry {
     pub(crate) async fn begin(&self) -> Result<MutexGuard<'_, Unsettled>, Error> {
         let mut writes = self.writes.lock().await;
         if let Some((seq, _)) = &writes.0 {
-            let settled = self.writer.committed(*seq, self.timeout).await;
+            let settled = self.see_through(*seq).await;
             settled.map_err(|error| match error.into() {
                 // The earlier write is unknown; the one that wants to begin is not done.
                 Error::Unavailable { source, .. } => Error::Unavailable {
@@ -238,10 +245,26 @@ impl Registry {
         let seq = self.writer.submit(batch)?;
         // Noted before the first wait: when this future is dropped, the next write settles it.
         writes.0 = Some((seq, operations));
-        self.writer.committed(seq, self.timeout).await?;
+        self.see_through(seq).await?;
         self.apply(writes);
         self.compact(seq).await;
         Ok(())
+    }
+
+    /// Waits for the journal. When it has lost what it had acknowledged, it gets all that is known
+    /// here, which is just that: one write at a time is under way.
+    async fn see_through(&self, seq: u64) -> Result<(), AppendError> {
+        match self.writer.committed(seq, self.timeout).await {
+            Err(AppendError::WentBack { has, had }) => {
+                error!(
+                    has,
+                    had, "the registry's journal lost changes, writing them again"
+                );
+                self.write_snapshot(had).await?;
+                self.writer.committed(seq, self.timeout).await
+            }
+            other => other,
+        }
     }
 
     fn apply(&self, writes: &mut Unsettled) {
@@ -259,23 +282,21 @@ impl Registry {
         if self.keep_log || self.writer.log_size().records <= LOG_RECORDS_MAX {
             return;
         }
-        let chunk = snapshot_chunk(&self.state.read());
-        let result = match chunk {
-            Ok(chunk) => {
-                let snapshot = Snapshot {
-                    through,
-                    version: VERSION,
-                    chunks: vec![chunk],
-                };
-                let written = self.writer.snapshot(snapshot, self.timeout).await;
-                written.map_err(|error| error.to_string())
-            }
-            Err(error) => Err(error.to_string()),
-        };
-        match result {
+        match self.write_snapshot(through).await {
             Ok(()) => debug!(through, "registry log compacted"),
-            Err(error) => warn!(error, "the registry's log was not compacted"),
+            Err(error) => warn!(%error, "the registry's log was not compacted"),
         }
+    }
+
+    /// Writes a snapshot of the state, which is that after batch `through`.
+    async fn write_snapshot(&self, through: u64) -> Result<(), AppendError> {
+        let chunk = snapshot_chunk(&self.state.read()).map_err(AppendError::not_done)?;
+        let snapshot = Snapshot {
+            through,
+            version: VERSION,
+            chunks: vec![chunk],
+        };
+        self.writer.snapshot(snapshot, self.timeout).await
     }
 
     pub(crate) fn existing_group(&self, name: &str) -> Result<Arc<Group>, Error> {

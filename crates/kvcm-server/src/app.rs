@@ -24,11 +24,11 @@ use crate::{
     http::{BodyLimits, ConnectionLimits, JsonRoutes, Listeners, Ports, serve},
     members::Members,
     node::{Endpoint, Node, advertised_host},
-    prepare::{Coordination, Prepared},
+    prepare::{self, Coordination, Prepared},
     reign::{self, Reigns},
     rpc::{AdminRpc, MetaRpc},
     service::Services,
-    stores::PrivateStores,
+    stores::StoreSet,
 };
 
 /// What a stop may take beside the drain: the demotion's callbacks and the release of the lock.
@@ -78,7 +78,7 @@ impl App {
         let reigns = Arc::new(Reigns::new(reign::Parts {
             backend: backend.clone(),
             incarnation: node.owner.incarnation,
-            stores: PrivateStores::default(),
+            stores: StoreSet::open(&prepared.registry, clock.clone())?,
             startup: prepared.startup,
             cache_config: kvcm_cache::Config {
                 keys_per_request_max: config.service.limits.keys,
@@ -86,7 +86,9 @@ impl App {
             },
             clock: clock.clone(),
             timer: timer.clone(),
-            private_stores: matches!(prepared.coordination, Coordination::Redis(_)),
+            private: prepare::private(&prepared.coordination, &prepared.registry),
+            cluster_id: config.cluster_id.clone(),
+            is_alone: matches!(prepared.coordination, Coordination::Memory),
         }));
         let (elector, driver) = elector::start(elector::Parts {
             settings: settings(&config, &prepared.coordination, &node)?,
@@ -251,8 +253,8 @@ fn backend(coordination: &Coordination, clock: Arc<dyn Clock>) -> anyhow::Result
 fn settings(config: &Config, coordination: &Coordination, node: &Node) -> anyhow::Result<Settings> {
     let mut settings = Settings::new(config.elector.lease, config.elector.loop_interval);
     settings.drain = config.elector.drain;
-    // Redis can restart empty beside a leader that is cut off from it, and registry and cache are
-    // private: nothing would tell a node that has just started of that leader.
+    // Redis can restart empty beside a leader that is cut off from it, and a registry at Redis may
+    // well be lost together with it: nothing would tell a node that has just started of that leader.
     settings.absence_is_proof = !matches!(coordination, Coordination::Redis(_));
     if matches!(coordination, Coordination::Memory) {
         settings.yield_after_demote = Duration::ZERO;

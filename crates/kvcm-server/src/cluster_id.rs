@@ -54,6 +54,18 @@ pub(crate) async fn stored_or_new(
     }
 }
 
+/// Stores `id` whatever is stored.
+pub(crate) async fn replace(
+    backend: &dyn Backend,
+    clock: &dyn Clock,
+    id: &ClusterId,
+) -> Result<(), Error> {
+    tracing::info!(cluster_id = %id, "the cluster is that of the registry");
+    let deadline = clock.now() + CALL;
+    let set = backend.set_value(KEY, id.as_str(), None, Expect::Any, deadline);
+    set.await.map(drop)
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;

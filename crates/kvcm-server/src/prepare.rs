@@ -8,6 +8,7 @@ use crate::config::{Loaded, Mistake};
 
 const COORDINATION: &str = "kvcm.coordination.uri";
 const PRIVATE_STORES: &str = "kvcm.allow_private_stores";
+const REGISTRY: &str = "kvcm.registry_storage.uri";
 const STARTUP: &str = "kvcm.startup_config";
 
 /// Where the leader is elected, checked.
@@ -22,11 +23,25 @@ pub enum Coordination {
     Redis(Box<kvcm_redis::Config>),
 }
 
+/// Where the registry is kept, checked.
+#[derive(Clone, Debug, Default)]
+pub enum RegistryStorage {
+    /// In the memory of the leader.
+    #[default]
+    Memory,
+    /// In this directory, for the nodes of this host.
+    Local(PathBuf),
+    /// For the nodes of several hosts.
+    Redis(Box<kvcm_redis::Config>),
+}
+
 /// What the configuration names, read and checked. The default is what no configuration names.
 #[derive(Clone, Debug, Default)]
 pub struct Prepared {
     /// Where the leader is elected.
     pub coordination: Coordination,
+    /// Where the registry is kept.
+    pub registry: RegistryStorage,
     /// What a new registry starts with.
     pub startup: StartupConfig,
 }
@@ -38,23 +53,95 @@ impl Prepared {
     /// Every mistake that shows.
     pub(crate) fn read(loaded: &Loaded) -> Result<(Self, Vec<String>), Vec<Mistake>> {
         let mut warnings = Vec::new();
-        let coordination = coordination(loaded, &mut warnings);
-        let startup = startup(loaded, &mut warnings);
-        match (coordination, startup) {
-            (Ok(coordination), Ok(startup)) => {
-                let prepared = Self {
-                    coordination,
-                    startup,
-                };
-                Ok((prepared, warnings))
-            }
-            (coordination, startup) => {
-                let mut mistakes = coordination.err().unwrap_or_default();
-                mistakes.extend(startup.err().unwrap_or_default());
-                Err(mistakes)
-            }
+        let mut mistakes = Vec::new();
+        let coordination = collect(coordination(loaded, &mut warnings), &mut mistakes);
+        let registry = collect(registry(loaded, &mut warnings), &mut mistakes);
+        let startup = collect(startup(loaded, &mut warnings), &mut mistakes);
+        mistakes.extend(private_stores(loaded, &coordination, &registry));
+        if !mistakes.is_empty() {
+            return Err(mistakes);
         }
+        let prepared = Self {
+            coordination,
+            registry,
+            startup,
+        };
+        Ok((prepared, warnings))
     }
+}
+
+fn collect<T: Default>(result: Result<T, Vec<Mistake>>, mistakes: &mut Vec<Mistake>) -> T {
+    result.unwrap_or_else(|more| {
+        mistakes.extend(more);
+        T::default()
+    })
+}
+
+/// What the nodes of several hosts would each know for themselves.
+fn private_stores(
+    loaded: &Loaded,
+    coordination: &Coordination,
+    registry: &RegistryStorage,
+) -> Option<Mistake> {
+    let private = private(coordination, registry)?;
+    if loaded.config.allow_private_stores {
+        return None;
+    }
+    let problem = format!(
+        "the nodes of a Redis cluster would each keep their own {private}: what one leader knows \
+         is lost with it. Set it to true to run like that"
+    );
+    Some(loaded.mistake(PRIVATE_STORES, problem))
+}
+
+/// What no other node sees although nodes are on several hosts.
+pub(crate) fn private(
+    coordination: &Coordination,
+    registry: &RegistryStorage,
+) -> Option<&'static str> {
+    match (coordination, registry) {
+        (Coordination::Memory | Coordination::File(_), _) => None,
+        (Coordination::Redis(_), RegistryStorage::Redis(_)) => Some("index"),
+        (Coordination::Redis(_), _) => Some("registry and index"),
+    }
+}
+
+fn registry(loaded: &Loaded, warnings: &mut Vec<String>) -> Result<RegistryStorage, Vec<Mistake>> {
+    let Some(uri) = &loaded.config.registry_storage else {
+        return Ok(RegistryStorage::Memory);
+    };
+    if uri.scheme() == "local" {
+        let finished = kvcm_uri::Params::new(uri).finish();
+        let notes = finished.map_err(|error| mistakes(loaded, REGISTRY, &error))?;
+        warnings.extend(notes.into_iter().map(|note| format!("{REGISTRY}: {note}")));
+        return Ok(RegistryStorage::Local(PathBuf::from(uri.path())));
+    }
+    let config = redis(loaded, REGISTRY, uri, warnings)?;
+    if config.cluster_name.is_none() {
+        let problem = "it has no cluster_name: write redis://host/?cluster_name=NAME, so that \
+                       clusters which share a server do not share a registry";
+        return Err(vec![loaded.mistake(REGISTRY, problem)]);
+    }
+    Ok(RegistryStorage::Redis(Box::new(config)))
+}
+
+fn redis(
+    loaded: &Loaded,
+    key: &'static str,
+    uri: &kvcm_uri::Uri,
+    warnings: &mut Vec<String>,
+) -> Result<kvcm_redis::Config, Vec<Mistake>> {
+    let read = kvcm_redis::Config::from_uri(uri);
+    let (config, notes) = read.map_err(|error| mistakes(loaded, key, &error))?;
+    warnings.extend(notes.into_iter().map(|note| format!("{key}: {note}")));
+    Ok(config)
+}
+
+fn mistakes(loaded: &Loaded, key: &'static str, error: &kvcm_uri::UriError) -> Vec<Mistake> {
+    let problems = error.mistakes.iter();
+    problems
+        .map(|mistake| loaded.mistake(key, mistake.to_string()))
+        .collect()
 }
 
 fn coordination(loaded: &Loaded, warnings: &mut Vec<String>) -> Result<Coordination, Vec<Mistake>> {
@@ -69,24 +156,7 @@ fn coordination(loaded: &Loaded, warnings: &mut Vec<String>) -> Result<Coordinat
             Err(vec![loaded.mistake(COORDINATION, problem)])
         }
         _ => {
-            let read = kvcm_redis::Config::from_uri(uri);
-            let (config, notes) = read.map_err(|error| {
-                let problems = error.mistakes.iter();
-                problems
-                    .map(|m| loaded.mistake(COORDINATION, m.to_string()))
-                    .collect::<Vec<_>>()
-            })?;
-            warnings.extend(
-                notes
-                    .into_iter()
-                    .map(|note| format!("{COORDINATION}: {note}")),
-            );
-            if !loaded.config.allow_private_stores {
-                let problem = "the nodes of a Redis cluster would each keep their own registry \
-                               and index in memory: what one leader knows is lost with it. Set \
-                               it to true to run like that";
-                return Err(vec![loaded.mistake(PRIVATE_STORES, problem)]);
-            }
+            let config = redis(loaded, COORDINATION, uri, warnings)?;
             Ok(Coordination::Redis(Box::new(config)))
         }
     }

@@ -19,14 +19,17 @@ use crate::{
     cluster_id,
     reply::{CallError, Code},
     requests::Requests,
-    stores::PrivateStores,
+    stores::StoreSet,
 };
 
 /// Between two looks for the cluster's id.
 const LEARN: Duration = Duration::from_secs(1);
 
 /// One call to a store during a promotion.
-const CALL: Duration = Duration::from_secs(2);
+const CALL: Duration = Duration::from_secs(5);
+
+/// Between two looks for writes that nobody waits for any more.
+const SETTLE: Duration = Duration::from_millis(500);
 
 /// What a node has while it leads.
 #[derive(Debug)]
@@ -48,7 +51,7 @@ pub(crate) struct Reigns {
     parts: Parts,
     /// Set once the election exists; promotions come from it.
     cluster: std::sync::OnceLock<Arc<Cluster>>,
-    expiry: Mutex<Option<AbortHandle>>,
+    background: Mutex<Vec<AbortHandle>>,
 }
 
 /// What a reign is made of.
@@ -58,7 +61,7 @@ pub(crate) struct Parts {
     /// This life of the process.
     pub(crate) incarnation: Incarnation,
     /// Registry and cache are kept here.
-    pub(crate) stores: PrivateStores,
+    pub(crate) stores: StoreSet,
     /// What a registry starts with that was never initialised.
     pub(crate) startup: StartupConfig,
     /// The cache manager's settings.
@@ -67,8 +70,13 @@ pub(crate) struct Parts {
     pub(crate) clock: Arc<dyn Clock>,
     /// Waits on it.
     pub(crate) timer: Arc<dyn Timer>,
-    /// The nodes are on several hosts and do not share these stores.
-    pub(crate) private_stores: bool,
+    /// What the nodes do not share although they are on several hosts.
+    pub(crate) private: Option<&'static str>,
+    /// The cluster's id, for a backend that has none.
+    pub(crate) cluster_id: Option<ClusterId>,
+    /// This node is the whole cluster: nobody else leads, and the cluster is the one whose registry
+    /// it is given.
+    pub(crate) is_alone: bool,
 }
 
 impl std::fmt::Debug for Reigns {
@@ -86,7 +94,7 @@ impl Reigns {
             current: ArcSwapOption::empty(),
             parts,
             cluster: std::sync::OnceLock::new(),
-            expiry: Mutex::default(),
+            background: Mutex::default(),
         }
     }
 
@@ -115,16 +123,33 @@ impl Reigns {
             .await
             .map_err(|error| failed("cluster id")(&error))?;
         cluster.set_id(id.clone());
-        let stores = self.parts.stores.of(&id);
-        let claim = Claim {
+        let mut stores = self.parts.stores.of(&id);
+        let mut claim = Claim {
             cluster: id,
             epoch: promotion.epoch,
             incarnation: self.parts.incarnation,
         };
         promotion.progress.advance();
 
-        let writer = stores.registry.claim(claim.clone(), CALL).await;
+        let mut writer = stores.registry.claim(claim.clone(), CALL).await;
+        if let Err(ClaimError::Refused(ClaimRefused::OtherCluster { by, .. })) = &writer
+            && self.parts.is_alone
+        {
+            // Its memory forgets the id with each start; the registry does not.
+            claim.cluster = by.cluster.clone();
+            self.adopt(&claim.cluster)
+                .await
+                .map_err(|error| failed("cluster id")(&error))?;
+            cluster.set_id(claim.cluster.clone());
+            stores = self.parts.stores.of(&claim.cluster);
+            writer = stores.registry.claim(claim.clone(), CALL).await;
+        }
         let writer = writer.map_err(|error| claim_failed("registry", error))?;
+        if let Some(former) = writer.former()
+            && !self.parts.is_alone
+        {
+            cluster.elector().store_remembers(former.epoch).await;
+        }
         let (registry, recovery) = Registry::open(writer)
             .await
             .map_err(|error| failed("registry")(&error))?;
@@ -160,7 +185,13 @@ impl Reigns {
     /// The cluster's id: the one that is stored, else the one that this node knows, else a new one.
     async fn cluster_id(&self) -> Result<ClusterId, Error> {
         let known = self.cluster.get().and_then(|cluster| cluster.id());
+        let known = known.or_else(|| self.parts.cluster_id.clone());
         cluster_id::stored_or_new(&*self.parts.backend, &*self.parts.clock, known).await
+    }
+
+    /// The cluster is this one.
+    async fn adopt(&self, id: &ClusterId) -> Result<(), Error> {
+        cluster_id::replace(&*self.parts.backend, &*self.parts.clock, id).await
     }
 
     /// Keeps up with the cluster's id for ever, so that this node can say it and keep it alive when
@@ -197,47 +228,63 @@ impl Leadership for Reigns {
             }
             reign = self.promote(&promotion) => reign?,
         };
-        if self.parts.private_stores {
+        if let Some(private) = self.parts.private {
             tracing::warn!(
                 epoch = %reign.epoch,
-                "registry and index are private to this node (kvcm.allow_private_stores): engines \
-                 have to register and write again"
+                private,
+                "this is private to this node (kvcm.allow_private_stores): engines have to write \
+                 again what it lacks"
             );
         }
         let cache = reign.cache.clone();
         let timer = self.parts.timer.clone();
         let expiry = tokio::spawn(async move { cache.run_expiry(&*timer).await });
-        *self.expiry.lock() = Some(expiry.abort_handle());
-        self.current.store(Some(Arc::new(reign)));
+        let reign = Arc::new(reign);
+        let (clock, timer) = (self.parts.clock.clone(), self.parts.timer.clone());
+        let settling = tokio::spawn(reign.clone().settle(clock, timer));
+        *self.background.lock() = vec![expiry.abort_handle(), settling.abort_handle()];
+        self.current.store(Some(reign));
         Ok(())
     }
 
     async fn quiesce(&self, _epoch: Epoch) {
-        self.stop_expiry();
+        self.stop_background();
     }
 
     async fn on_no_longer_leader(&self, _epoch: Epoch, _reason: LossReason) {
-        self.stop_expiry();
+        self.stop_background();
         self.current.store(None);
     }
 
     async fn probe(&self) -> Result<(), String> {
-        self.cluster_id()
-            .await
-            .map(drop)
-            .map_err(|error| error.to_string())
+        let id = self.cluster_id().await;
+        id.map_err(|error| error.to_string())?;
+        let probed = self.parts.stores.probe(CALL).await;
+        probed.map_err(|error| format!("registry: {error}"))
     }
 }
 
 impl Reigns {
-    fn stop_expiry(&self) {
-        if let Some(expiry) = self.expiry.lock().take() {
-            expiry.abort();
+    fn stop_background(&self) {
+        for task in self.background.lock().drain(..) {
+            task.abort();
         }
     }
 }
 
 impl Reign {
+    /// Sees writes through whose callers have gone, so that they show without another write.
+    async fn settle(self: Arc<Self>, clock: Arc<dyn Clock>, timer: Arc<dyn Timer>) {
+        loop {
+            timer.sleep_until(clock.now() + SETTLE).await;
+            match self.registry.settle().await {
+                Ok(()) => {}
+                Err(kvcm_registry::Error::Fenced(fenced)) => return self.fenced(&fenced),
+                Err(error) => tracing::debug!(%error, "a write to the registry is not settled"),
+            }
+        }
+    }
+
     /// What to answer for an error of the registry. A fence ends the reign.
     pub(crate) fn registry_error(&self, error: &kvcm_registry::Error) -> CallError {
         use kvcm_registry::{ErrorKind, Outcome};
@@ -283,6 +330,13 @@ fn claim_failed(store: &str, error: ClaimError) -> PromoteError {
     match error {
         ClaimError::Refused(ClaimRefused::Superseded { by }) => {
             PromoteError::Fenced { by: by.epoch }
+        }
+        ClaimError::Refused(refused @ ClaimRefused::OtherCluster { .. }) => {
+            PromoteError::Failed(format!(
+                "{store}: {refused}; give each cluster a store of its own, or, when the place of \
+                 coordination has lost the id, set kvcm.cluster_id to that of the store on all \
+                 nodes and start them anew"
+            ))
         }
         error => PromoteError::Failed(format!("{store}: {error}")),
     }

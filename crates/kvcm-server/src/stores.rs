@@ -1,10 +1,14 @@
-//! The stores of a node that keeps them to itself.
+//! Where a node keeps registry and cache.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
+use anyhow::Context as _;
+use kvcm_clock::Clock;
 use kvcm_fence::ClusterId;
-use kvcm_journal::{Journal, MemoryJournal};
+use kvcm_journal::{Journal, LocalJournal, MemoryJournal, RedisJournal, Source};
 use parking_lot::Mutex;
+
+use crate::prepare::RegistryStorage;
 
 /// Where a reign keeps what it knows.
 #[derive(Clone, Debug)]
@@ -15,17 +19,53 @@ pub(crate) struct Stores {
     pub(crate) cache: Arc<dyn Journal>,
 }
 
-/// Stores in the memory of this process. They belong to one cluster; when the coordination backend
-/// names another one (it lost its data, and a node that knew nothing founded a new cluster), they
-/// begin anew: claims of the new cluster on the old ones would be refused for ever.
+/// The stores of a node. Those in the memory of this process belong to one cluster; when the
+/// coordination backend names another one (it lost its data, and a node that knew nothing founded a
+/// new cluster), they begin anew: claims of the new cluster on the old ones would be refused for
+/// ever. A store outside this process is never given up like that.
 #[derive(Debug, Default)]
-pub(crate) struct PrivateStores(Mutex<Option<(ClusterId, Stores)>>);
+pub(crate) struct StoreSet {
+    registry: Option<Arc<dyn Journal>>,
+    private: Mutex<Option<(ClusterId, Stores)>>,
+}
 
-impl PrivateStores {
+impl StoreSet {
+    /// With the registry where the configuration wants it.
+    ///
+    /// # Errors
+    /// When it can never work, whatever happens.
+    pub(crate) fn open(registry: &RegistryStorage, clock: Arc<dyn Clock>) -> anyhow::Result<Self> {
+        let registry: Option<Arc<dyn Journal>> = match registry {
+            RegistryStorage::Memory => None,
+            RegistryStorage::Local(path) => Some(Arc::new(
+                LocalJournal::new(&path.join("registry")).context("kvcm.registry_storage.uri")?,
+            )),
+            RegistryStorage::Redis(config) => Some(Arc::new(
+                RedisJournal::open((**config).clone(), "registry", clock)
+                    .context("kvcm.registry_storage.uri")?,
+            )),
+        };
+        if let Some(registry) = &registry {
+            tracing::info!(registry = registry.describe(), "the registry is durable");
+        }
+        Ok(Self {
+            registry,
+            private: Mutex::default(),
+        })
+    }
+
+    /// Whether the registry can be claimed now.
+    pub(crate) async fn probe(&self, limit: Duration) -> Result<(), Source> {
+        match &self.registry {
+            Some(registry) => registry.probe(limit).await,
+            None => Ok(()),
+        }
+    }
+
     /// The stores of this cluster.
     pub(crate) fn of(&self, cluster: &ClusterId) -> Stores {
-        let mut stores = self.0.lock();
-        match &*stores {
+        let mut private = self.private.lock();
+        match &*private {
             Some((owner, stores)) if owner == cluster => return stores.clone(),
             Some((owner, _)) => tracing::warn!(
                 before = %owner,
@@ -35,27 +75,26 @@ impl PrivateStores {
             ),
             None => {}
         }
+        let registry = self.registry.clone();
         let new = Stores {
-            registry: Arc::new(MemoryJournal::new("registry")),
+            registry: registry.unwrap_or_else(|| Arc::new(MemoryJournal::new("registry"))),
             // Lost with the reign in any case: keeping each record would double the memory.
             cache: Arc::new(MemoryJournal::without_content("cache")),
         };
-        *stores = Some((cluster.clone(), new.clone()));
+        *private = Some((cluster.clone(), new.clone()));
         new
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use kvcm_fence::{Claim, Epoch, Incarnation};
 
     use super::*;
 
     #[tokio::test]
     async fn another_cluster_gets_new_stores_and_the_same_one_the_old_ones() {
-        let stores = PrivateStores::default();
+        let stores = StoreSet::default();
         let claim = |cluster: &ClusterId, epoch| Claim {
             cluster: cluster.clone(),
             epoch: Epoch::new(epoch).unwrap(),

@@ -120,6 +120,15 @@ impl Directory {
         }
     }
 
+    /// Whether files can be written here.
+    pub(super) fn probe(&self) -> Result<(), FileError> {
+        self.create()?;
+        let mut file = self.begin(Epoch::ZERO)?;
+        let written = self.extend(&mut file, b"probe");
+        self.remove_quietly(&file.path);
+        written
+    }
+
     /// Writes at a place of a file and makes it durable.
     pub(super) fn write_at(
         &self,

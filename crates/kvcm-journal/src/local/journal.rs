@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use kvcm_fence::Claim;
 
 use super::{claim, directory::Directory, disk::Disk, store::LocalStore};
-use crate::{ClaimError, Journal, Writer, store_writer::StoreWriter};
+use crate::{ClaimError, Journal, Source, Writer, store_writer::StoreWriter};
 
 /// A journal in a directory of this host, for the processes of this host.
 ///
@@ -59,5 +59,11 @@ impl Journal for LocalJournal {
         let former = claimed.former.clone();
         let store = LocalStore::new(self.directory.clone(), self.disk.clone(), claimed);
         Ok(Box::new(StoreWriter::new(claim, former, Arc::new(store))))
+    }
+
+    async fn probe(&self, timeout: Duration) -> Result<(), Source> {
+        let directory = self.directory.clone();
+        let probed = self.disk.run_within(timeout, move || directory.probe());
+        Ok(probed.await.map_err(|no_answer| no_answer.why)??)
     }
 }

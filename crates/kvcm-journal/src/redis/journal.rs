@@ -9,11 +9,11 @@ use kvcm_fence::{Claim, Fence};
 use kvcm_redis::{Class, Config, Failure, Link, Outcome as Done};
 
 use super::{
-    client::{Client, claim_args, number, parse_claim, string},
+    client::{Client, claim_args, described, number, parse_claim, string},
     scripts,
     store::{Content, RedisStore},
 };
-use crate::{ClaimError, Journal, Outcome, Writer, store_writer::StoreWriter};
+use crate::{ClaimError, Journal, Outcome, Source, Writer, store_writer::StoreWriter};
 
 /// A journal at a Redis server, at the primary that Sentinels watch, or in a Redis Cluster.
 ///
@@ -123,6 +123,15 @@ impl Journal for RedisJournal {
         let (client, keys) = (self.client.clone(), self.keys.clone());
         let store = RedisStore::new(client, keys, claim.clone(), content);
         Ok(Box::new(StoreWriter::new(claim, former, Arc::new(store))))
+    }
+
+    async fn probe(&self, timeout: Duration) -> Result<(), Source> {
+        let keys = [self.keys.meta.as_str()];
+        let probed = self
+            .client
+            .call(&scripts::PROBE, &keys, timeout, false, |_, _, _| vec![]);
+        probed.await.map_err(|failure| described(&failure))?;
+        Ok(())
     }
 }
 

@@ -9,6 +9,8 @@ const FENCE: &str = include_str!("lua/fence.lua");
 
 pub(super) static CLAIM: LazyLock<Script> =
     LazyLock::new(|| Script::new(&[TEXT, include_str!("lua/claim.lua")]));
+pub(super) static PROBE: LazyLock<Script> =
+    LazyLock::new(|| Script::new(&[include_str!("lua/probe.lua")]));
 pub(super) static APPEND: LazyLock<Script> =
     LazyLock::new(|| Script::new(&[TEXT, FENCE, include_str!("lua/append.lua")]));
 pub(super) static READ: LazyLock<Script> =

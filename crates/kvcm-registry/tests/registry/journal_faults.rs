@@ -212,3 +212,21 @@ async fn a_journal_that_cannot_be_read_is_an_error() {
     let error = Registry::open(writer).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
 }
+
+/// As after a fail-over of Redis to a replica that lags.
+#[tokio::test(start_paused = true)]
+async fn a_journal_that_went_back_in_time_gets_everything_again() {
+    let (journal, registry) = initialised().await;
+    for id in ["i1", "i2"] {
+        registry.register_instance(registration(id)).await.unwrap();
+    }
+    journal.faults().go_back(2);
+    let written = registry.register_instance(registration("i3")).await;
+    assert!(written.unwrap().is_new);
+    let (next, recovery) = open(&journal, 2).await;
+    assert_eq!(next.instances(), registry.instances());
+    assert_eq!(
+        (next.instances().len(), recovery.journal.snapshot_chunks),
+        (3, 1)
+    );
+}

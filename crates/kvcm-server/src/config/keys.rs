@@ -41,12 +41,36 @@ pub static KEYS: &[Key] = &[
         name: "kvcm.registry_storage.uri",
         alias: None,
         default: "",
-        doc: "where the registry is kept: empty or memory:// (lost with the leader)",
+        doc: "where the registry is kept: empty or memory:// (lost with the leader), \
+              local:///directory (nodes of one host), redis://host:6379/?cluster_name=…, or the \
+              other forms for Redis of kvcm.coordination.uri; see STORES.md",
         kind: Kind::Uri {
-            schemes: &["memory"],
-            set: |_, _| {},
+            schemes: &[
+                "memory",
+                "local",
+                "redis",
+                "rediss",
+                "redis-sentinel",
+                "rediss-sentinel",
+                "redis-cluster",
+                "rediss-cluster",
+                "redis_cluster",
+            ],
+            set: |config, uri| config.registry_storage = uri,
         },
     },
+    Key::text(
+        "kvcm.cluster_id",
+        "",
+        "1 to 64 characters of A-Z a-z 0-9 _ . -",
+        "id of the cluster, for when the place of coordination has lost it and no node knows it: \
+         a store that belongs to another cluster is refused. Empty: a random one for a new cluster",
+        |config, text| {
+            let id = optional(text).map(|text| text.parse()).transpose().ok()?;
+            config.cluster_id = id;
+            Some(())
+        },
+    ),
     Key::text(
         "kvcm.allow_private_stores",
         "false",
@@ -430,9 +454,8 @@ mod tests {
         };
         for key in KEYS.iter().filter(|key| key.is_used()) {
             let text = match (key.name, &key.kind) {
-                // Memory is the only choice, and needs no field.
-                ("kvcm.registry_storage.uri", _) => continue,
                 (_, Kind::Number { .. }) => other(key).to_string(),
+                ("kvcm.registry_storage.uri", _) => "local:///d".to_owned(),
                 (_, Kind::Uri { .. }) => "file:///d".to_owned(),
                 ("kvcm.allow_private_stores", _) => "true".to_owned(),
                 ("kvcm.service.bind_address", _) => "::1".to_owned(),

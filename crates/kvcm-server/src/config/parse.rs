@@ -39,23 +39,19 @@ fn uri(text: &str, schemes: &[&str]) -> Result<Option<Uri>, String> {
     })?;
     if !schemes.contains(&uri.scheme()) {
         let known: Vec<_> = schemes.iter().map(|s| format!("{s}://…")).collect();
-        return Err(match schemes {
-            [MEMORY] => "durable stores are not built yet: expected an empty text or memory://, \
-                         which keep everything in the memory of the leader"
-                .to_owned(),
-            _ => format!(
-                "expected an empty text (memory) or one of {}",
-                known.join(", ")
-            ),
-        });
+        return Err(format!(
+            "expected an empty text (memory) or one of {}",
+            known.join(", ")
+        ));
     }
     match uri.scheme() {
         MEMORY => Ok(None),
-        "file" if uri.host().is_some() => Err(
-            "expected three slashes: file:///absolute/directory (a host cannot be given)"
-                .to_owned(),
-        ),
-        "file" if uri.path().len() < 2 => Err("expected file:///absolute/directory".to_owned()),
+        scheme @ ("file" | "local") if uri.host().is_some() => Err(format!(
+            "expected three slashes: {scheme}:///absolute/directory (a host cannot be given)"
+        )),
+        scheme @ ("file" | "local") if uri.path().len() < 2 => {
+            Err(format!("expected {scheme}:///absolute/directory"))
+        }
         scheme if scheme.starts_with("redis") && uri.host().is_none() => {
             Err("expected a host: redis://host:port/?cluster_name=…".to_owned())
         }

@@ -7,6 +7,7 @@ use std::{
 };
 
 use coordination_core::NodeId;
+use kvcm_fence::ClusterId;
 use kvcm_uri::Uri;
 
 /// Everything that a server is told. The defaults are those of the table of keys.
@@ -14,6 +15,11 @@ use kvcm_uri::Uri;
 pub struct Config {
     /// Where the leader is elected; none: the memory of this process.
     pub coordination: Option<Uri>,
+    /// Where the registry is kept; none: the memory of this process.
+    pub registry_storage: Option<Uri>,
+    /// What the cluster is called when the place of coordination does not say so; none: by a random
+    /// id.
+    pub cluster_id: Option<ClusterId>,
     /// The elector.
     pub elector: ElectorSettings,
     /// Listeners and limits.
@@ -114,6 +120,8 @@ impl Config {
     pub(super) const fn blank() -> Self {
         Self {
             coordination: None,
+            registry_storage: None,
+            cluster_id: None,
             elector: ElectorSettings {
                 node_id: None,
                 lease: Duration::ZERO,

@@ -201,7 +201,7 @@ fn every_mistake_of_every_source_is_reported_at_once() {
     let variables = [
         ("kvcm_logger_log_level", "9"),
         ("kvcm_service_admin_http_port", "7000"),
-        ("kvcm_registry_storage_uri", "redis://:secret@h"),
+        ("kvcm_registry_storage_uri", "etcd://:secret@h"),
     ];
     let mistakes = load(Some(file), &settings, &variables).unwrap_err();
     let text = mistakes.to_string();
@@ -220,8 +220,8 @@ fn every_mistake_of_every_source_is_reported_at_once() {
          kvcm.service.admin_rpc_port (option -e) has it",
         "kvcm.service.advertised_host = `http://h` (option -e): expected a host name",
         "kvcm.logger.log_level = `9` (environment variable kvcm_logger_log_level)",
-        "kvcm.registry_storage.uri = `redis://***@h` (environment variable \
-         kvcm_registry_storage_uri): durable stores are not built yet",
+        "kvcm.registry_storage.uri = `etcd://***@h` (environment variable \
+         kvcm_registry_storage_uri): expected an empty text (memory) or one of memory://…, local://…",
     ] {
         assert!(text.contains(part), "{part}\n--- is not in\n{text}");
     }
@@ -370,4 +370,50 @@ fn a_missing_file_is_a_mistake_beside_others() {
             .len(),
         2
     );
+}
+
+#[test]
+fn registry_uris_are_checked_by_scheme() {
+    let uri = |uri: &str| load(None, &[&format!("kvcm.registry_storage.uri={uri}")], &[]);
+    assert_eq!(uri("memory://").unwrap().config.registry_storage, None);
+    for good in [
+        "local:///d",
+        "redis://h/?cluster_name=c",
+        "redis-sentinel://a,b:2/?master=m&cluster_name=c",
+    ] {
+        assert!(
+            uri(good).unwrap().config.registry_storage.is_some(),
+            "{good}"
+        );
+    }
+    for bad in [
+        "local://d/e",
+        "local:///",
+        "file:///d",
+        "redis://h",
+        "redis://h/?cluster_name=",
+    ] {
+        assert_eq!(uri(bad).unwrap_err().0.len(), 1, "{bad}");
+    }
+    let unnamed = uri("redis://h").unwrap_err().to_string();
+    assert!(unnamed.contains("cluster_name"), "{unnamed}");
+}
+
+#[test]
+fn an_index_or_a_registry_of_one_node_alone_has_to_be_allowed_on_several_hosts() {
+    let redis = "kvcm.coordination.uri=redis://h";
+    let refused = |registry: &str| {
+        let registry = format!("kvcm.registry_storage.uri={registry}");
+        load(None, &[redis, &registry], &[])
+            .unwrap_err()
+            .to_string()
+    };
+    for private in ["", "local:///d"] {
+        assert!(
+            refused(private).contains("their own registry and index"),
+            "{private}"
+        );
+    }
+    let index = refused("redis://h/?cluster_name=c");
+    assert!(index.contains("their own index"), "{index}");
 }

@@ -6,6 +6,7 @@ mod cases;
 mod cluster;
 mod data;
 mod deploy;
+mod durable;
 mod operating;
 mod redis;
 mod single;

@@ -1,0 +1,183 @@
+//! A registry that outlives its leader, and all nodes.
+
+use std::{net::SocketAddr, path::Path};
+
+use kvcm_testkit::{Cluster, RedisServer};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::support::{call, code, leader_of, message, registration, start_on, until};
+
+/// Some nodes with a folder of their own.
+struct Bench {
+    cluster: Cluster,
+    dir: TempDir,
+    coordination: String,
+    settings: Vec<(&'static str, String)>,
+}
+
+impl Bench {
+    async fn start(count: usize, coordination: String, registry: String, dir: TempDir) -> Self {
+        let settings = vec![
+            ("kvcm.allow_private_stores", "true".to_owned()),
+            ("kvcm.registry_storage.uri", registry),
+        ];
+        let cluster = nodes(count, &coordination, dir.path(), &settings).await;
+        Self {
+            cluster,
+            dir,
+            coordination,
+            settings,
+        }
+    }
+
+    fn all(&self) -> Vec<usize> {
+        (0..self.cluster.len()).collect()
+    }
+
+    fn http(&self, index: usize) -> SocketAddr {
+        self.cluster.ports()[index].http()
+    }
+
+    async fn register(&self, index: usize, instance: &str) {
+        let http = self.http(index);
+        until("an instance is registered", async || {
+            let answer = call(http, "registerInstance", registration(instance)).await;
+            (code(&answer) == "OK").then_some(())
+        })
+        .await;
+    }
+
+    async fn knows(&self, index: usize, instance: &str) -> Value {
+        let http = self.http(index);
+        let request = json!({"trace_id": "t", "instance_id": instance});
+        until("the leader serves", async || {
+            let answer = call(http, "getInstanceInfo", request.clone()).await;
+            (code(&answer) != "SERVER_NOT_LEADER").then_some(answer)
+        })
+        .await
+    }
+
+    /// kill -9 of all nodes, and a start of as many on the same places.
+    async fn restart(&mut self) {
+        for index in self.all() {
+            self.cluster.node(index).kill().await.unwrap();
+        }
+        let count = self.cluster.len();
+        self.cluster = nodes(count, &self.coordination, self.dir.path(), &self.settings).await;
+    }
+}
+
+async fn nodes(
+    count: usize,
+    coordination: &str,
+    dir: &Path,
+    settings: &[(&'static str, String)],
+) -> Cluster {
+    let settings: Vec<_> = settings
+        .iter()
+        .map(|(key, value)| (*key, value.as_str()))
+        .collect();
+    start_on(count, 1_000, coordination, dir, &settings).await
+}
+
+/// What was registered is there after the death of its leader and after that of all nodes.
+async fn outlives(mut bench: Bench) {
+    let first = bench.cluster_leader(&bench.all()).await;
+    bench.register(first, "a").await;
+    bench.cluster.node(first).kill().await.unwrap();
+    let rest: Vec<usize> = bench
+        .all()
+        .into_iter()
+        .filter(|node| *node != first)
+        .collect();
+    let second = bench.cluster_leader(&rest).await;
+    let found = bench.knows(second, "a").await;
+    assert_eq!(code(&found), "OK", "after the death of the leader: {found}");
+    bench.register(second, "b").await;
+
+    bench.restart().await;
+    let leader = bench.cluster_leader(&bench.all()).await;
+    for instance in ["a", "b"] {
+        let found = bench.knows(leader, instance).await;
+        assert_eq!(code(&found), "OK", "after the death of all: {found}");
+    }
+    let found = bench.knows(leader, "c").await;
+    assert_ne!(code(&found), "OK");
+}
+
+impl Bench {
+    async fn cluster_leader(&self, among: &[usize]) -> usize {
+        leader_of(&self.cluster, among).await
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_registry_in_a_directory_outlives_its_nodes() {
+    let dir = tempfile::tempdir().unwrap();
+    let lock = format!("file://{}", dir.path().join("lock").display());
+    let registry = format!("local://{}", dir.path().join("store").display());
+    outlives(Bench::start(3, lock, registry, dir).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_registry_on_redis_outlives_its_nodes() {
+    let redis = RedisServer::start(&[]).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let registry = format!("{}?cluster_name=durable", redis.uri());
+    outlives(Bench::start(3, redis.uri(), registry, dir).await).await;
+}
+
+/// A lone node coordinates in its memory, which forgets the cluster's id with each start.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lone_node_finds_its_registry_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let registry = format!("local://{}", dir.path().join("store").display());
+    let mut bench = Bench::start(1, String::new(), registry, dir).await;
+    bench.register(0, "a").await;
+    for _ in 0..2 {
+        bench.restart().await;
+        let found = bench.knows(0, "a").await;
+        assert_eq!(code(&found), "OK", "{found}");
+    }
+}
+
+/// A registry that another cluster owns is left alone, and the log says what to do.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_registry_of_another_cluster_is_refused() {
+    let redis = RedisServer::start(&[]).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let store = format!("local://{}", dir.path().join("store").display());
+    let lock = format!("file://{}", dir.path().join("lock").display());
+    let bench = Bench::start(1, lock, store.clone(), dir).await;
+    bench.register(0, "a").await;
+    let other = tempfile::tempdir().unwrap();
+    let mut other = Bench::start(1, redis.uri(), store, other).await;
+    let log_file = other.cluster.node(0).log_file().to_owned();
+    until("the refusal is logged", async || {
+        let log = std::fs::read_to_string(&log_file).unwrap();
+        log.contains("the store belongs to cluster").then_some(())
+    })
+    .await;
+    let answer = call(other.http(0), "registerInstance", registration("b")).await;
+    assert_eq!(code(&answer), "SERVER_NOT_LEADER", "{}", message(&answer));
+    bench.register(0, "c").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_comes_back_is_used_without_a_restart() {
+    let mut redis =
+        RedisServer::start(&["--appendonly", "yes", "--appendfsync", "always"]).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let lock = format!("file://{}", dir.path().join("lock").display());
+    let registry = format!("{}?cluster_name=durable", redis.uri());
+    let bench = Bench::start(1, lock, registry, dir).await;
+    bench.register(0, "a").await;
+    redis.kill().unwrap();
+    let answer = call(bench.http(0), "registerInstance", registration("b")).await;
+    assert_ne!(code(&answer), "OK", "{answer}");
+    redis.restart().unwrap();
+    bench.register(0, "c").await;
+    let found = bench.knows(0, "a").await;
+    assert_eq!(code(&found), "OK", "{found}");
+}
