@@ -209,7 +209,9 @@ impl Reign {
 
     /// What the next reign is told of this one, which ends at `now` at the latest.
     fn into_previous(self, now: Moment) -> Previous {
-        let left = now.until(self.ends);
+        // A lock whose time to live was taken away does not end, but its holder believes in the
+        // lease that it asked for, and nobody has to wait for longer.
+        let left = now.until(self.ends).min(self.ttl);
         let (end, lease_left) = match self.phase {
             Phase::Released { .. } => (ReignEnd::Released, Duration::ZERO),
             Phase::Vanished => (ReignEnd::Unknown, left),

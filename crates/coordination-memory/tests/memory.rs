@@ -133,3 +133,16 @@ async fn a_lost_counter_starts_at_the_wall_clock_and_its_holder_stays() {
     clock.advance(2 * TTL);
     assert_eq!(acquire(&backend, &owner("b", 2)).await.epoch.get(), 1_001);
 }
+
+#[tokio::test]
+async fn a_forgotten_holder_without_a_time_to_live_is_waited_for_no_longer_than_its_lease() {
+    let (backend, _) = backend();
+    acquire(&backend, &owner("a", 1)).await;
+    assert!(backend.remove_ttl("k"));
+    assert!(backend.forget_holder("k"));
+    let previous = acquire(&backend, &owner("b", 2)).await.previous.unwrap();
+    assert_eq!(
+        (previous.end, previous.lease_left),
+        (ReignEnd::Unknown, TTL)
+    );
+}
