@@ -2,6 +2,7 @@
 //!
 //! - [`meta`]: what inference engines call.
 //! - [`admin`]: what operators and their tools call.
+//! - [`debug`]: faults on demand, for tests.
 //! - `json` (feature `json`): the mapping to and from JSON that the HTTP side speaks.
 //!
 //! Features, none on by default: `client` and `server` add the gRPC clients and service traits to
@@ -31,6 +32,17 @@ pub mod meta {
 )]
 pub mod admin {
     include!("generated/kv_cache_manager.proto.admin.rs");
+}
+
+/// Faults on demand, package `kv_cache_manager.proto.debug`.
+#[allow(
+    missing_docs,
+    clippy::allow_attributes_without_reason,
+    clippy::all,
+    reason = "generated; the comments are in proto/debug_service.proto"
+)]
+pub mod debug {
+    include!("generated/kv_cache_manager.proto.debug.rs");
 }
 
 /// The encoded `FileDescriptorSet` of all packages, without comments.

@@ -6,6 +6,8 @@ use kvcm_fence::Fenced;
 use kvcm_journal::{AppendError, LoadError, Outcome, Source};
 use thiserror::Error;
 
+use crate::Mistakes;
+
 /// Why a registry did not do what was asked. Unless it says otherwise, nothing has changed.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -24,9 +26,9 @@ pub enum Error {
         fields: Fields,
     },
     /// A new thing under a name that is taken.
-    #[error("{what} `{name}` exists already; update it instead")]
+    #[error("{what} `{name}` exists already; nothing was changed")]
     Exists {
-        /// `storage`, `instance group`.
+        /// `storage`, `instance group`, `account`.
         what: &'static str,
         /// Its name.
         name: String,
@@ -45,6 +47,12 @@ pub enum Error {
     /// The storage is not there.
     #[error("storage `{0}` does not exist; add it first")]
     NoSuchStorage(String),
+    /// The account is not there.
+    #[error("account `{0}` does not exist")]
+    NoSuchAccount(String),
+    /// A configuration snapshot that cannot be taken over.
+    #[error("config_snapshot is not usable, nothing was changed: {0}")]
+    BadSnapshot(Mistakes),
     /// Somebody else changed the group since the caller read it.
     #[error(
         "instance group `{group}` has version {stored}: the update names {current} as the current \
@@ -79,7 +87,7 @@ pub enum Error {
 /// The kind of an [`Error`], for mapping it to a protocol's codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
-    /// [`Error::InvalidArgument`].
+    /// [`Error::InvalidArgument`] and [`Error::BadSnapshot`].
     InvalidArgument,
     /// [`Error::Duplicate`] and [`Error::Exists`].
     Duplicate,
@@ -89,6 +97,8 @@ pub enum ErrorKind {
     NoSuchInstance,
     /// [`Error::NoSuchStorage`].
     NoSuchStorage,
+    /// [`Error::NoSuchAccount`].
+    NoSuchAccount,
     /// [`Error::VersionConflict`].
     VersionConflict,
     /// [`Error::Fenced`].
@@ -116,11 +126,12 @@ impl Error {
     /// The kind.
     pub const fn kind(&self) -> ErrorKind {
         match self {
-            Self::InvalidArgument(_) => ErrorKind::InvalidArgument,
+            Self::InvalidArgument(_) | Self::BadSnapshot(_) => ErrorKind::InvalidArgument,
             Self::Duplicate { .. } | Self::Exists { .. } => ErrorKind::Duplicate,
             Self::NoSuchGroup { .. } => ErrorKind::NoSuchGroup,
             Self::NoSuchInstance(_) => ErrorKind::NoSuchInstance,
             Self::NoSuchStorage(_) => ErrorKind::NoSuchStorage,
+            Self::NoSuchAccount(_) => ErrorKind::NoSuchAccount,
             Self::VersionConflict { .. } => ErrorKind::VersionConflict,
             Self::Fenced(_) => ErrorKind::Fenced,
             Self::Unavailable { .. } | Self::Load(_) => ErrorKind::Unavailable,

@@ -65,6 +65,9 @@ pub struct CacheConfig {
     pub cache_prefer_strategy: i32,
     /// Index.
     pub meta_indexer_config: MetaIndexerConfig,
+    /// Tiered storage, as the protocol's MigrationConfig has it in JSON: kept, unused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub migration_config: Option<serde_json::Value>,
 }
 
 /// When and how blocks are evicted.
@@ -85,6 +88,10 @@ pub struct ReclaimStrategy {
     pub reclaim_step_percentage: i32,
     /// Milliseconds between a block's end and the deletion of its bytes.
     pub delay_before_delete_ms: i32,
+    /// The number of the protocol's InstanceReclaimBudgetPolicy, of later versions; none is
+    /// GROUP_LRU.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instance_reclaim_budget_policy: Option<i32>,
 }
 
 /// The watermark of eviction.
@@ -113,6 +120,9 @@ pub struct MetaIndexerConfig {
     pub meta_storage_backend_config: MetaStorageBackendConfig,
     /// The predecessor's cache in front of it.
     pub meta_cache_policy_config: MetaCachePolicyConfig,
+    /// Whether the predecessor locks at all, of later versions: kept, unused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mutex_enabled: Option<bool>,
 }
 
 /// Where the predecessor keeps the index: kept, unused.
@@ -210,7 +220,8 @@ impl Group {
             &format!("{place}max_key_count"),
             &format!("must not be negative, is {keys}"),
         );
-        let is_power = u64::try_from(shards).is_ok_and(u64::is_power_of_two);
+        // Requests that leave it out say 0.
+        let is_power = shards == 0 || u64::try_from(shards).is_ok_and(u64::is_power_of_two);
         fields.check(
             is_power && (keys < 0 || shards <= keys),
             &format!("{place}mutex_shard_num"),
@@ -236,6 +247,7 @@ impl Default for ReclaimStrategy {
             reclaim_step_size: 0,
             reclaim_step_percentage: 0,
             delay_before_delete_ms: 1000,
+            instance_reclaim_budget_policy: None,
         }
     }
 }
@@ -258,6 +270,7 @@ impl Default for MetaIndexerConfig {
             persist_metadata_interval_time_ms: 1000,
             meta_storage_backend_config: MetaStorageBackendConfig::default(),
             meta_cache_policy_config: MetaCachePolicyConfig::default(),
+            mutex_enabled: None,
         }
     }
 }

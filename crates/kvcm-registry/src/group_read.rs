@@ -89,6 +89,7 @@ fn cache(reader: &mut Reader<'_>) -> CacheConfig {
         meta_indexer_config: reader
             .object("meta_indexer_config", index)
             .unwrap_or_default(),
+        migration_config: reader.raw("migration_config"),
     }
 }
 
@@ -109,6 +110,7 @@ fn reclaim(reader: &mut Reader<'_>) -> ReclaimStrategy {
         reclaim_step_percentage: reader.int("reclaim_step_percentage", 0),
         delay_before_delete_ms: reader
             .int("delay_before_delete_ms", default.delay_before_delete_ms),
+        instance_reclaim_budget_policy: reader.optional_int("instance_reclaim_budget_policy"),
     }
 }
 
@@ -135,6 +137,7 @@ fn index(reader: &mut Reader<'_>) -> MetaIndexerConfig {
         meta_cache_policy_config: reader
             .object("meta_cache_policy_config", cache_policy)
             .unwrap_or_default(),
+        mutex_enabled: reader.optional_flag("mutex_enabled"),
     }
 }
 

@@ -3,7 +3,7 @@
 use kvcm_journal::Batch;
 use serde::{Deserialize, Serialize};
 
-use crate::{Group, Instance, Storage};
+use crate::{Account, Group, Instance, Storage};
 
 /// The kind of a registry's batches. Stored, so it never changes its meaning.
 pub(crate) const KIND: u16 = 1;
@@ -34,6 +34,12 @@ pub(crate) enum Operation {
     RemoveInstance {
         id: String,
     },
+    PutAccount {
+        account: Account,
+    },
+    RemoveAccount {
+        user_name: String,
+    },
 }
 
 impl Operation {
@@ -47,9 +53,9 @@ impl Operation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{LocationSpecGroup, LocationSpecInfo, ModelDeployment, StartupConfig};
+    use crate::{LocationSpecGroup, LocationSpecInfo, ModelDeployment, Role, StartupConfig};
 
-    fn one_of_each() -> [Operation; 7] {
+    fn one_of_each() -> [Operation; 9] {
         let StartupConfig { storage, group, .. } = StartupConfig::default();
         let instance = Instance {
             id: "i1".to_owned(),
@@ -76,6 +82,14 @@ mod tests {
             Operation::RemoveGroup { name: name() },
             Operation::PutInstance { instance },
             Operation::RemoveInstance { id: name() },
+            Operation::PutAccount {
+                account: Account {
+                    user_name: "a".to_owned(),
+                    role: Role::Admin,
+                    password: Some("$argon2id$v=19$m=8,t=1,p=1$c2FsdHNhbHQ".parse().unwrap()),
+                },
+            },
+            Operation::RemoveAccount { user_name: name() },
         ]
     }
 

@@ -55,8 +55,11 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn flag(&mut self, name: &'static str, default: bool) -> bool {
-        let flag = self.member(name, "true or false", Value::as_bool);
-        flag.unwrap_or(default)
+        self.optional_flag(name).unwrap_or(default)
+    }
+
+    pub(crate) fn optional_flag(&mut self, name: &'static str) -> Option<bool> {
+        self.member(name, "true or false", Value::as_bool)
     }
 
     pub(crate) fn float(&mut self, name: &'static str, default: f64) -> f64 {
@@ -65,15 +68,23 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn int<T: TryFrom<i128>>(&mut self, name: &'static str, default: T) -> T {
+        self.optional_int(name).unwrap_or(default)
+    }
+
+    pub(crate) fn optional_int<T: TryFrom<i128>>(&mut self, name: &'static str) -> Option<T> {
         let bits = std::mem::size_of::<T>() * 8;
         let expected = format!("a whole number of {bits} bits, not in quotes");
-        let int = self.member(name, &expected, |value| {
+        self.member(name, &expected, |value| {
             let whole = value.as_i64().map(i128::from);
             whole
                 .or_else(|| value.as_u64().map(i128::from))
                 .and_then(|number| T::try_from(number).ok())
-        });
-        int.unwrap_or(default)
+        })
+    }
+
+    /// A member of any kind, as it stands.
+    pub(crate) fn raw(&mut self, name: &'static str) -> Option<Value> {
+        self.get(name).cloned()
     }
 
     /// A member that is an object; `None` when it is absent or no object.

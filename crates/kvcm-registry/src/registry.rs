@@ -8,7 +8,7 @@ use tokio::sync::{Mutex, MutexGuard};
 use tracing::{debug, error, warn};
 
 use crate::{
-    Error, Group, Instance, Recovery, Registered, Registration, Storage,
+    Account, Error, Group, Instance, Recovery, Registered, Registration, Storage,
     load::{Loader, snapshot_chunk},
     operation::{Operation, VERSION},
     registration::differences,
@@ -20,7 +20,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// Records after which a snapshot replaces the log.
 const LOG_RECORDS_MAX: u64 = 1024;
 
-/// Storages, instance groups and instances under one claim.
+/// Storages, instance groups, instances and accounts under one claim.
 ///
 /// Reads are cheap and never wait for the journal. Writes are serialised; each is in the journal
 /// before a reader sees it. A write whose outcome is unknown is settled before the next write
@@ -145,6 +145,21 @@ impl Registry {
         let storages: Vec<&Storage> = storages.iter().map(|storage| &**storage).collect();
         // Texts, numbers and booleans always have a JSON form.
         serde_json::to_string(&storages).unwrap_or_default()
+    }
+
+    /// The account of this name.
+    pub fn account(&self, user_name: &str) -> Option<Arc<Account>> {
+        self.state.read().accounts.get(user_name).cloned()
+    }
+
+    /// All accounts, sorted by name.
+    pub fn accounts(&self) -> Vec<Arc<Account>> {
+        self.state.read().accounts.values().cloned().collect()
+    }
+
+    /// What it knows at one moment.
+    pub(crate) fn state(&self) -> State {
+        self.state.read().clone()
     }
 
     /// Whether a startup configuration has been taken in.

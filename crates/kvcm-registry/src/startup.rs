@@ -145,6 +145,7 @@ impl Default for StartupConfig {
                         },
                         ..MetaIndexerConfig::default()
                     },
+                    migration_config: None,
                 },
                 version: 1,
                 ..Group::default()

@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use crate::{Group, Instance, Storage, operation::Operation};
+use crate::{Account, Group, Instance, Storage, operation::Operation};
 
 /// The state after some operations. Applying is total: what is said twice or about nothing changes
 /// nothing.
@@ -15,6 +15,7 @@ pub(crate) struct State {
     pub(crate) storages: BTreeMap<String, Arc<Storage>>,
     pub(crate) groups: BTreeMap<String, Arc<Group>>,
     pub(crate) instances: HashMap<String, Arc<Instance>>,
+    pub(crate) accounts: BTreeMap<String, Arc<Account>>,
 }
 
 impl State {
@@ -41,6 +42,13 @@ impl State {
             Operation::RemoveInstance { id } => {
                 self.instances.remove(&id);
             }
+            Operation::PutAccount { account } => {
+                let accounts = &mut self.accounts;
+                accounts.insert(account.user_name.clone(), Arc::new(account));
+            }
+            Operation::RemoveAccount { user_name } => {
+                self.accounts.remove(&user_name);
+            }
         }
     }
 
@@ -56,7 +64,10 @@ impl State {
         let instances = self.instances.values().map(|i| Operation::PutInstance {
             instance: (**i).clone(),
         });
+        let accounts = self.accounts.values().map(|a| Operation::PutAccount {
+            account: (**a).clone(),
+        });
         let all = marker.into_iter().chain(storages).chain(groups);
-        all.chain(instances).collect()
+        all.chain(instances).chain(accounts).collect()
     }
 }

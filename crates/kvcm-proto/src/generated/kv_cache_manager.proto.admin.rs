@@ -568,6 +568,9 @@ pub struct StorageConfig {
     /// Kind of the store; needed where the settings leave it open.
     #[prost(enumeration = "StorageType", optional, tag = "11")]
     pub storage_type: ::core::option::Option<i32>,
+    /// Whether new blocks may go there; only in answers.
+    #[prost(bool, optional, tag = "101")]
+    pub is_available: ::core::option::Option<bool>,
     #[prost(oneof = "storage_config::StorageSpec", tags = "2, 3, 4, 5, 6, 7, 9, 14")]
     pub storage_spec: ::core::option::Option<storage_config::StorageSpec>,
 }
@@ -1041,9 +1044,11 @@ pub struct InstanceGroup {
     /// JSON for clients, passed through.
     #[prost(string, optional, tag = "9")]
     pub extra_info: ::core::option::Option<::prost::alloc::string::String>,
-    /// 10 is the list event_report_storage_candidates of later versions; it comes with the calls that
-    /// report events.
-    ///
+    /// Names of event-report stores. A list that came later: JSON shows it only when it holds some.
+    #[prost(string, repeated, tag = "10")]
+    pub event_report_storage_candidates: ::prost::alloc::vec::Vec<
+        ::prost::alloc::string::String,
+    >,
     /// Seconds, separated by commas.
     #[prost(string, optional, tag = "11")]
     pub revisit_interval_buckets: ::core::option::Option<::prost::alloc::string::String>,
@@ -1380,6 +1385,7 @@ impl ::prost::Name for GetInstanceInfoResponse {
 pub struct ListInstanceInfoRequest {
     #[prost(string, tag = "1")]
     pub trace_id: ::prost::alloc::string::String,
+    /// Empty = all groups.
     #[prost(string, tag = "2")]
     pub instance_group_name: ::prost::alloc::string::String,
 }
@@ -1590,6 +1596,7 @@ pub struct AddAccountRequest {
     /// Required.
     #[prost(string, tag = "2")]
     pub user_name: ::prost::alloc::string::String,
+    /// Required. Only a hash of it is kept.
     #[prost(string, tag = "3")]
     pub password: ::prost::alloc::string::String,
     #[prost(enumeration = "AccountRole", tag = "4")]
@@ -2198,7 +2205,6 @@ pub mod admin_service_client {
     )]
     use tonic::codegen::*;
     use tonic::codegen::http::Uri;
-    /// The calls that this version serves. All of them are answered by any node.
     #[derive(Debug, Clone)]
     pub struct AdminServiceClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -2267,6 +2273,644 @@ pub mod admin_service_client {
         pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
             self.inner = self.inner.max_encoding_message_size(limit);
             self
+        }
+        /// Adds a store.
+        pub async fn add_storage(
+            &mut self,
+            request: impl tonic::IntoRequest<super::AddStorageRequest>,
+        ) -> std::result::Result<tonic::Response<super::CommonResponse>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/kv_cache_manager.proto.admin.AdminService/AddStorage",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new(
+                        "kv_cache_manager.proto.admin.AdminService",
+                        "AddStorage",
+                    ),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /// Lets new blocks go to a store again.
+        pub async fn enable_storage(
+            &mut self,
+            request: impl tonic::IntoRequest<super::EnableStorageRequest>,
+        ) -> std::result::Result<tonic::Response<super::CommonResponse>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/kv_cache_manager.proto.admin.AdminService/EnableStorage",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new(
+                        "kv_cache_manager.proto.admin.AdminService",
+                        "EnableStorage",
+                    ),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /// Keeps new blocks away from a store.
+        pub async fn disable_storage(
+            &mut self,
+            request: impl tonic::IntoRequest<super::DisableStorageRequest>,
+        ) -> std::result::Result<tonic::Response<super::CommonResponse>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/kv_cache_manager.proto.admin.AdminService/DisableStorage",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new(
+                        "kv_cache_manager.proto.admin.AdminService",
+                        "DisableStorage",
+                    ),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /// Removes a store, also one that groups name.
+        pub async fn remove_storage(
+            &mut self,
+            request: impl tonic::IntoRequest<super::RemoveStorageRequest>,
+        ) -> std::result::Result<tonic::Response<super::CommonResponse>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/kv_cache_manager.proto.admin.AdminService/RemoveStorage",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new(
+                        "kv_cache_manager.proto.admin.AdminService",
+                        "RemoveStorage",
+                    ),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /// Replaces the settings of a store; whether it is enabled stays as it was.
+        pub async fn update_storage(
+            &mut self,
+            request: impl tonic::IntoRequest<super::UpdateStorageRequest>,
+        ) -> std::result::Result<tonic::Response<super::CommonResponse>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/kv_cache_manager.proto.admin.AdminService/UpdateStorage",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new(
+                        "kv_cache_manager.proto.admin.AdminService",
+                        "UpdateStorage",
+                    ),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        pub async fn list_storage(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListStorageRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListStorageResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/kv_cache_manager.proto.admin.AdminService/ListStorage",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new(
+                        "kv_cache_manager.proto.admin.AdminService",
+                        "ListStorage",
+                    ),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        pub async fn create_instance_group(
+            &mut self,
+            request: impl tonic::IntoRequest<super::CreateInstanceGroupRequest>,
+        ) -> std::result::Result<tonic::Response<super::CommonResponse>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/kv_cache_manager.proto.admin.AdminService/CreateInstanceGroup",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new(
+                        "kv_cache_manager.proto.admin.AdminService",
+                        "CreateInstanceGroup",
+                    ),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /// Replaces a group whose version is the one that the caller read.
+        pub async fn update_instance_group(
+            &mut self,
+            request: impl tonic::IntoRequest<super::UpdateInstanceGroupRequest>,
+        ) -> std::result::Result<tonic::Response<super::CommonResponse>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/kv_cache_manager.proto.admin.AdminService/UpdateInstanceGroup",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new(
+                        "kv_cache_manager.proto.admin.AdminService",
+                        "UpdateInstanceGroup",
+                    ),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /// Removes a group and, in the same step, its deployments.
+        pub async fn remove_instance_group(
+            &mut self,
+            request: impl tonic::IntoRequest<super::RemoveInstanceGroupRequest>,
+        ) -> std::result::Result<tonic::Response<super::CommonResponse>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/kv_cache_manager.proto.admin.AdminService/RemoveInstanceGroup",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new(
+                        "kv_cache_manager.proto.admin.AdminService",
+                        "RemoveInstanceGroup",
+                    ),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        pub async fn get_instance_group(
+            &mut self,
+            request: impl tonic::IntoRequest<super::GetInstanceGroupRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetInstanceGroupResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/kv_cache_manager.proto.admin.AdminService/GetInstanceGroup",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new(
+                        "kv_cache_manager.proto.admin.AdminService",
+                        "GetInstanceGroup",
+                    ),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        pub async fn list_instance_group(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListInstanceGroupRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListInstanceGroupResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/kv_cache_manager.proto.admin.AdminService/ListInstanceGroup",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new(
+                        "kv_cache_manager.proto.admin.AdminService",
+                        "ListInstanceGroup",
+                    ),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /// As MetaService has them.
+        pub async fn get_cache_meta(
+            &mut self,
+            request: impl tonic::IntoRequest<super::GetCacheMetaRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetCacheMetaResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/kv_cache_manager.proto.admin.AdminService/GetCacheMeta",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new(
+                        "kv_cache_manager.proto.admin.AdminService",
+                        "GetCacheMeta",
+                    ),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        pub async fn remove_cache(
+            &mut self,
+            request: impl tonic::IntoRequest<super::RemoveCacheRequest>,
+        ) -> std::result::Result<tonic::Response<super::CommonResponse>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/kv_cache_manager.proto.admin.AdminService/RemoveCache",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new(
+                        "kv_cache_manager.proto.admin.AdminService",
+                        "RemoveCache",
+                    ),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        pub async fn register_instance(
+            &mut self,
+            request: impl tonic::IntoRequest<super::RegisterInstanceRequest>,
+        ) -> std::result::Result<tonic::Response<super::CommonResponse>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/kv_cache_manager.proto.admin.AdminService/RegisterInstance",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new(
+                        "kv_cache_manager.proto.admin.AdminService",
+                        "RegisterInstance",
+                    ),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /// Removes a deployment and its blocks.
+        pub async fn remove_instance(
+            &mut self,
+            request: impl tonic::IntoRequest<super::RemoveInstanceRequest>,
+        ) -> std::result::Result<tonic::Response<super::CommonResponse>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/kv_cache_manager.proto.admin.AdminService/RemoveInstance",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new(
+                        "kv_cache_manager.proto.admin.AdminService",
+                        "RemoveInstance",
+                    ),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        pub async fn get_instance_info(
+            &mut self,
+            request: impl tonic::IntoRequest<super::GetInstanceInfoRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetInstanceInfoResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/kv_cache_manager.proto.admin.AdminService/GetInstanceInfo",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new(
+                        "kv_cache_manager.proto.admin.AdminService",
+                        "GetInstanceInfo",
+                    ),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /// The deployments of one group, or of all.
+        pub async fn list_instance_info(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListInstanceInfoRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListInstanceInfoResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/kv_cache_manager.proto.admin.AdminService/ListInstanceInfo",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new(
+                        "kv_cache_manager.proto.admin.AdminService",
+                        "ListInstanceInfo",
+                    ),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        pub async fn add_account(
+            &mut self,
+            request: impl tonic::IntoRequest<super::AddAccountRequest>,
+        ) -> std::result::Result<tonic::Response<super::CommonResponse>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/kv_cache_manager.proto.admin.AdminService/AddAccount",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new(
+                        "kv_cache_manager.proto.admin.AdminService",
+                        "AddAccount",
+                    ),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        pub async fn delete_account(
+            &mut self,
+            request: impl tonic::IntoRequest<super::DeleteAccountRequest>,
+        ) -> std::result::Result<tonic::Response<super::CommonResponse>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/kv_cache_manager.proto.admin.AdminService/DeleteAccount",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new(
+                        "kv_cache_manager.proto.admin.AdminService",
+                        "DeleteAccount",
+                    ),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /// Names and roles; never passwords.
+        pub async fn list_account(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListAccountRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListAccountResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/kv_cache_manager.proto.admin.AdminService/ListAccount",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new(
+                        "kv_cache_manager.proto.admin.AdminService",
+                        "ListAccount",
+                    ),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /// The whole registry as JSON.
+        pub async fn gen_config_snapshot(
+            &mut self,
+            request: impl tonic::IntoRequest<super::GenConfigSnapshotRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ConfigSnapShotResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/kv_cache_manager.proto.admin.AdminService/GenConfigSnapshot",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new(
+                        "kv_cache_manager.proto.admin.AdminService",
+                        "GenConfigSnapshot",
+                    ),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /// Replaces the whole registry by such a text: all of it or nothing.
+        pub async fn load_config_snapshot(
+            &mut self,
+            request: impl tonic::IntoRequest<super::LoadConfigSnapshotRequest>,
+        ) -> std::result::Result<tonic::Response<super::CommonResponse>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/kv_cache_manager.proto.admin.AdminService/LoadConfigSnapshot",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new(
+                        "kv_cache_manager.proto.admin.AdminService",
+                        "LoadConfigSnapshot",
+                    ),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        pub async fn get_metrics(
+            &mut self,
+            request: impl tonic::IntoRequest<super::GetMetricsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetMetricsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/kv_cache_manager.proto.admin.AdminService/GetMetrics",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new(
+                        "kv_cache_manager.proto.admin.AdminService",
+                        "GetMetrics",
+                    ),
+                );
+            self.inner.unary(req, path, codec).await
         }
         /// Whether the node is healthy, and whether it leads.
         pub async fn check_health(
@@ -2410,6 +3054,33 @@ pub mod admin_service_client {
                 );
             self.inner.unary(req, path, codec).await
         }
+        /// Sets the log level of the node that is asked, until it restarts.
+        pub async fn update_logger(
+            &mut self,
+            request: impl tonic::IntoRequest<super::UpdateLoggerRequest>,
+        ) -> std::result::Result<tonic::Response<super::CommonResponse>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/kv_cache_manager.proto.admin.AdminService/UpdateLogger",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new(
+                        "kv_cache_manager.proto.admin.AdminService",
+                        "UpdateLogger",
+                    ),
+                );
+            self.inner.unary(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -2426,6 +3097,138 @@ pub mod admin_service_server {
     /// Generated trait containing gRPC methods that should be implemented for use with AdminServiceServer.
     #[async_trait]
     pub trait AdminService: std::marker::Send + std::marker::Sync + 'static {
+        /// Adds a store.
+        async fn add_storage(
+            &self,
+            request: tonic::Request<super::AddStorageRequest>,
+        ) -> std::result::Result<tonic::Response<super::CommonResponse>, tonic::Status>;
+        /// Lets new blocks go to a store again.
+        async fn enable_storage(
+            &self,
+            request: tonic::Request<super::EnableStorageRequest>,
+        ) -> std::result::Result<tonic::Response<super::CommonResponse>, tonic::Status>;
+        /// Keeps new blocks away from a store.
+        async fn disable_storage(
+            &self,
+            request: tonic::Request<super::DisableStorageRequest>,
+        ) -> std::result::Result<tonic::Response<super::CommonResponse>, tonic::Status>;
+        /// Removes a store, also one that groups name.
+        async fn remove_storage(
+            &self,
+            request: tonic::Request<super::RemoveStorageRequest>,
+        ) -> std::result::Result<tonic::Response<super::CommonResponse>, tonic::Status>;
+        /// Replaces the settings of a store; whether it is enabled stays as it was.
+        async fn update_storage(
+            &self,
+            request: tonic::Request<super::UpdateStorageRequest>,
+        ) -> std::result::Result<tonic::Response<super::CommonResponse>, tonic::Status>;
+        async fn list_storage(
+            &self,
+            request: tonic::Request<super::ListStorageRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListStorageResponse>,
+            tonic::Status,
+        >;
+        async fn create_instance_group(
+            &self,
+            request: tonic::Request<super::CreateInstanceGroupRequest>,
+        ) -> std::result::Result<tonic::Response<super::CommonResponse>, tonic::Status>;
+        /// Replaces a group whose version is the one that the caller read.
+        async fn update_instance_group(
+            &self,
+            request: tonic::Request<super::UpdateInstanceGroupRequest>,
+        ) -> std::result::Result<tonic::Response<super::CommonResponse>, tonic::Status>;
+        /// Removes a group and, in the same step, its deployments.
+        async fn remove_instance_group(
+            &self,
+            request: tonic::Request<super::RemoveInstanceGroupRequest>,
+        ) -> std::result::Result<tonic::Response<super::CommonResponse>, tonic::Status>;
+        async fn get_instance_group(
+            &self,
+            request: tonic::Request<super::GetInstanceGroupRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetInstanceGroupResponse>,
+            tonic::Status,
+        >;
+        async fn list_instance_group(
+            &self,
+            request: tonic::Request<super::ListInstanceGroupRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListInstanceGroupResponse>,
+            tonic::Status,
+        >;
+        /// As MetaService has them.
+        async fn get_cache_meta(
+            &self,
+            request: tonic::Request<super::GetCacheMetaRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetCacheMetaResponse>,
+            tonic::Status,
+        >;
+        async fn remove_cache(
+            &self,
+            request: tonic::Request<super::RemoveCacheRequest>,
+        ) -> std::result::Result<tonic::Response<super::CommonResponse>, tonic::Status>;
+        async fn register_instance(
+            &self,
+            request: tonic::Request<super::RegisterInstanceRequest>,
+        ) -> std::result::Result<tonic::Response<super::CommonResponse>, tonic::Status>;
+        /// Removes a deployment and its blocks.
+        async fn remove_instance(
+            &self,
+            request: tonic::Request<super::RemoveInstanceRequest>,
+        ) -> std::result::Result<tonic::Response<super::CommonResponse>, tonic::Status>;
+        async fn get_instance_info(
+            &self,
+            request: tonic::Request<super::GetInstanceInfoRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetInstanceInfoResponse>,
+            tonic::Status,
+        >;
+        /// The deployments of one group, or of all.
+        async fn list_instance_info(
+            &self,
+            request: tonic::Request<super::ListInstanceInfoRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListInstanceInfoResponse>,
+            tonic::Status,
+        >;
+        async fn add_account(
+            &self,
+            request: tonic::Request<super::AddAccountRequest>,
+        ) -> std::result::Result<tonic::Response<super::CommonResponse>, tonic::Status>;
+        async fn delete_account(
+            &self,
+            request: tonic::Request<super::DeleteAccountRequest>,
+        ) -> std::result::Result<tonic::Response<super::CommonResponse>, tonic::Status>;
+        /// Names and roles; never passwords.
+        async fn list_account(
+            &self,
+            request: tonic::Request<super::ListAccountRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListAccountResponse>,
+            tonic::Status,
+        >;
+        /// The whole registry as JSON.
+        async fn gen_config_snapshot(
+            &self,
+            request: tonic::Request<super::GenConfigSnapshotRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ConfigSnapShotResponse>,
+            tonic::Status,
+        >;
+        /// Replaces the whole registry by such a text: all of it or nothing.
+        async fn load_config_snapshot(
+            &self,
+            request: tonic::Request<super::LoadConfigSnapshotRequest>,
+        ) -> std::result::Result<tonic::Response<super::CommonResponse>, tonic::Status>;
+        async fn get_metrics(
+            &self,
+            request: tonic::Request<super::GetMetricsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetMetricsResponse>,
+            tonic::Status,
+        >;
         /// Whether the node is healthy, and whether it leads.
         async fn check_health(
             &self,
@@ -2458,8 +3261,12 @@ pub mod admin_service_server {
             &self,
             request: tonic::Request<super::UpdateLeaderElectorConfigRequest>,
         ) -> std::result::Result<tonic::Response<super::CommonResponse>, tonic::Status>;
+        /// Sets the log level of the node that is asked, until it restarts.
+        async fn update_logger(
+            &self,
+            request: tonic::Request<super::UpdateLoggerRequest>,
+        ) -> std::result::Result<tonic::Response<super::CommonResponse>, tonic::Status>;
     }
-    /// The calls that this version serves. All of them are answered by any node.
     #[derive(Debug)]
     pub struct AdminServiceServer<T> {
         inner: Arc<T>,
@@ -2536,6 +3343,1051 @@ pub mod admin_service_server {
         }
         fn call(&mut self, req: http::Request<B>) -> Self::Future {
             match req.uri().path() {
+                "/kv_cache_manager.proto.admin.AdminService/AddStorage" => {
+                    #[allow(non_camel_case_types)]
+                    struct AddStorageSvc<T: AdminService>(pub Arc<T>);
+                    impl<
+                        T: AdminService,
+                    > tonic::server::UnaryService<super::AddStorageRequest>
+                    for AddStorageSvc<T> {
+                        type Response = super::CommonResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::AddStorageRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as AdminService>::add_storage(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = AddStorageSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/kv_cache_manager.proto.admin.AdminService/EnableStorage" => {
+                    #[allow(non_camel_case_types)]
+                    struct EnableStorageSvc<T: AdminService>(pub Arc<T>);
+                    impl<
+                        T: AdminService,
+                    > tonic::server::UnaryService<super::EnableStorageRequest>
+                    for EnableStorageSvc<T> {
+                        type Response = super::CommonResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::EnableStorageRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as AdminService>::enable_storage(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = EnableStorageSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/kv_cache_manager.proto.admin.AdminService/DisableStorage" => {
+                    #[allow(non_camel_case_types)]
+                    struct DisableStorageSvc<T: AdminService>(pub Arc<T>);
+                    impl<
+                        T: AdminService,
+                    > tonic::server::UnaryService<super::DisableStorageRequest>
+                    for DisableStorageSvc<T> {
+                        type Response = super::CommonResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::DisableStorageRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as AdminService>::disable_storage(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = DisableStorageSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/kv_cache_manager.proto.admin.AdminService/RemoveStorage" => {
+                    #[allow(non_camel_case_types)]
+                    struct RemoveStorageSvc<T: AdminService>(pub Arc<T>);
+                    impl<
+                        T: AdminService,
+                    > tonic::server::UnaryService<super::RemoveStorageRequest>
+                    for RemoveStorageSvc<T> {
+                        type Response = super::CommonResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::RemoveStorageRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as AdminService>::remove_storage(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = RemoveStorageSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/kv_cache_manager.proto.admin.AdminService/UpdateStorage" => {
+                    #[allow(non_camel_case_types)]
+                    struct UpdateStorageSvc<T: AdminService>(pub Arc<T>);
+                    impl<
+                        T: AdminService,
+                    > tonic::server::UnaryService<super::UpdateStorageRequest>
+                    for UpdateStorageSvc<T> {
+                        type Response = super::CommonResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::UpdateStorageRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as AdminService>::update_storage(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = UpdateStorageSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/kv_cache_manager.proto.admin.AdminService/ListStorage" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListStorageSvc<T: AdminService>(pub Arc<T>);
+                    impl<
+                        T: AdminService,
+                    > tonic::server::UnaryService<super::ListStorageRequest>
+                    for ListStorageSvc<T> {
+                        type Response = super::ListStorageResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListStorageRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as AdminService>::list_storage(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListStorageSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/kv_cache_manager.proto.admin.AdminService/CreateInstanceGroup" => {
+                    #[allow(non_camel_case_types)]
+                    struct CreateInstanceGroupSvc<T: AdminService>(pub Arc<T>);
+                    impl<
+                        T: AdminService,
+                    > tonic::server::UnaryService<super::CreateInstanceGroupRequest>
+                    for CreateInstanceGroupSvc<T> {
+                        type Response = super::CommonResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::CreateInstanceGroupRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as AdminService>::create_instance_group(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = CreateInstanceGroupSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/kv_cache_manager.proto.admin.AdminService/UpdateInstanceGroup" => {
+                    #[allow(non_camel_case_types)]
+                    struct UpdateInstanceGroupSvc<T: AdminService>(pub Arc<T>);
+                    impl<
+                        T: AdminService,
+                    > tonic::server::UnaryService<super::UpdateInstanceGroupRequest>
+                    for UpdateInstanceGroupSvc<T> {
+                        type Response = super::CommonResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::UpdateInstanceGroupRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as AdminService>::update_instance_group(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = UpdateInstanceGroupSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/kv_cache_manager.proto.admin.AdminService/RemoveInstanceGroup" => {
+                    #[allow(non_camel_case_types)]
+                    struct RemoveInstanceGroupSvc<T: AdminService>(pub Arc<T>);
+                    impl<
+                        T: AdminService,
+                    > tonic::server::UnaryService<super::RemoveInstanceGroupRequest>
+                    for RemoveInstanceGroupSvc<T> {
+                        type Response = super::CommonResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::RemoveInstanceGroupRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as AdminService>::remove_instance_group(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = RemoveInstanceGroupSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/kv_cache_manager.proto.admin.AdminService/GetInstanceGroup" => {
+                    #[allow(non_camel_case_types)]
+                    struct GetInstanceGroupSvc<T: AdminService>(pub Arc<T>);
+                    impl<
+                        T: AdminService,
+                    > tonic::server::UnaryService<super::GetInstanceGroupRequest>
+                    for GetInstanceGroupSvc<T> {
+                        type Response = super::GetInstanceGroupResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::GetInstanceGroupRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as AdminService>::get_instance_group(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = GetInstanceGroupSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/kv_cache_manager.proto.admin.AdminService/ListInstanceGroup" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListInstanceGroupSvc<T: AdminService>(pub Arc<T>);
+                    impl<
+                        T: AdminService,
+                    > tonic::server::UnaryService<super::ListInstanceGroupRequest>
+                    for ListInstanceGroupSvc<T> {
+                        type Response = super::ListInstanceGroupResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListInstanceGroupRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as AdminService>::list_instance_group(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListInstanceGroupSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/kv_cache_manager.proto.admin.AdminService/GetCacheMeta" => {
+                    #[allow(non_camel_case_types)]
+                    struct GetCacheMetaSvc<T: AdminService>(pub Arc<T>);
+                    impl<
+                        T: AdminService,
+                    > tonic::server::UnaryService<super::GetCacheMetaRequest>
+                    for GetCacheMetaSvc<T> {
+                        type Response = super::GetCacheMetaResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::GetCacheMetaRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as AdminService>::get_cache_meta(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = GetCacheMetaSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/kv_cache_manager.proto.admin.AdminService/RemoveCache" => {
+                    #[allow(non_camel_case_types)]
+                    struct RemoveCacheSvc<T: AdminService>(pub Arc<T>);
+                    impl<
+                        T: AdminService,
+                    > tonic::server::UnaryService<super::RemoveCacheRequest>
+                    for RemoveCacheSvc<T> {
+                        type Response = super::CommonResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::RemoveCacheRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as AdminService>::remove_cache(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = RemoveCacheSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/kv_cache_manager.proto.admin.AdminService/RegisterInstance" => {
+                    #[allow(non_camel_case_types)]
+                    struct RegisterInstanceSvc<T: AdminService>(pub Arc<T>);
+                    impl<
+                        T: AdminService,
+                    > tonic::server::UnaryService<super::RegisterInstanceRequest>
+                    for RegisterInstanceSvc<T> {
+                        type Response = super::CommonResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::RegisterInstanceRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as AdminService>::register_instance(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = RegisterInstanceSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/kv_cache_manager.proto.admin.AdminService/RemoveInstance" => {
+                    #[allow(non_camel_case_types)]
+                    struct RemoveInstanceSvc<T: AdminService>(pub Arc<T>);
+                    impl<
+                        T: AdminService,
+                    > tonic::server::UnaryService<super::RemoveInstanceRequest>
+                    for RemoveInstanceSvc<T> {
+                        type Response = super::CommonResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::RemoveInstanceRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as AdminService>::remove_instance(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = RemoveInstanceSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/kv_cache_manager.proto.admin.AdminService/GetInstanceInfo" => {
+                    #[allow(non_camel_case_types)]
+                    struct GetInstanceInfoSvc<T: AdminService>(pub Arc<T>);
+                    impl<
+                        T: AdminService,
+                    > tonic::server::UnaryService<super::GetInstanceInfoRequest>
+                    for GetInstanceInfoSvc<T> {
+                        type Response = super::GetInstanceInfoResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::GetInstanceInfoRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as AdminService>::get_instance_info(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = GetInstanceInfoSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/kv_cache_manager.proto.admin.AdminService/ListInstanceInfo" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListInstanceInfoSvc<T: AdminService>(pub Arc<T>);
+                    impl<
+                        T: AdminService,
+                    > tonic::server::UnaryService<super::ListInstanceInfoRequest>
+                    for ListInstanceInfoSvc<T> {
+                        type Response = super::ListInstanceInfoResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListInstanceInfoRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as AdminService>::list_instance_info(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListInstanceInfoSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/kv_cache_manager.proto.admin.AdminService/AddAccount" => {
+                    #[allow(non_camel_case_types)]
+                    struct AddAccountSvc<T: AdminService>(pub Arc<T>);
+                    impl<
+                        T: AdminService,
+                    > tonic::server::UnaryService<super::AddAccountRequest>
+                    for AddAccountSvc<T> {
+                        type Response = super::CommonResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::AddAccountRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as AdminService>::add_account(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = AddAccountSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/kv_cache_manager.proto.admin.AdminService/DeleteAccount" => {
+                    #[allow(non_camel_case_types)]
+                    struct DeleteAccountSvc<T: AdminService>(pub Arc<T>);
+                    impl<
+                        T: AdminService,
+                    > tonic::server::UnaryService<super::DeleteAccountRequest>
+                    for DeleteAccountSvc<T> {
+                        type Response = super::CommonResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::DeleteAccountRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as AdminService>::delete_account(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = DeleteAccountSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/kv_cache_manager.proto.admin.AdminService/ListAccount" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListAccountSvc<T: AdminService>(pub Arc<T>);
+                    impl<
+                        T: AdminService,
+                    > tonic::server::UnaryService<super::ListAccountRequest>
+                    for ListAccountSvc<T> {
+                        type Response = super::ListAccountResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListAccountRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as AdminService>::list_account(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListAccountSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/kv_cache_manager.proto.admin.AdminService/GenConfigSnapshot" => {
+                    #[allow(non_camel_case_types)]
+                    struct GenConfigSnapshotSvc<T: AdminService>(pub Arc<T>);
+                    impl<
+                        T: AdminService,
+                    > tonic::server::UnaryService<super::GenConfigSnapshotRequest>
+                    for GenConfigSnapshotSvc<T> {
+                        type Response = super::ConfigSnapShotResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::GenConfigSnapshotRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as AdminService>::gen_config_snapshot(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = GenConfigSnapshotSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/kv_cache_manager.proto.admin.AdminService/LoadConfigSnapshot" => {
+                    #[allow(non_camel_case_types)]
+                    struct LoadConfigSnapshotSvc<T: AdminService>(pub Arc<T>);
+                    impl<
+                        T: AdminService,
+                    > tonic::server::UnaryService<super::LoadConfigSnapshotRequest>
+                    for LoadConfigSnapshotSvc<T> {
+                        type Response = super::CommonResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::LoadConfigSnapshotRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as AdminService>::load_config_snapshot(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = LoadConfigSnapshotSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/kv_cache_manager.proto.admin.AdminService/GetMetrics" => {
+                    #[allow(non_camel_case_types)]
+                    struct GetMetricsSvc<T: AdminService>(pub Arc<T>);
+                    impl<
+                        T: AdminService,
+                    > tonic::server::UnaryService<super::GetMetricsRequest>
+                    for GetMetricsSvc<T> {
+                        type Response = super::GetMetricsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::GetMetricsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as AdminService>::get_metrics(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = GetMetricsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
                 "/kv_cache_manager.proto.admin.AdminService/CheckHealth" => {
                     #[allow(non_camel_case_types)]
                     struct CheckHealthSvc<T: AdminService>(pub Arc<T>);
@@ -2761,6 +4613,51 @@ pub mod admin_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = UpdateLeaderElectorConfigSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/kv_cache_manager.proto.admin.AdminService/UpdateLogger" => {
+                    #[allow(non_camel_case_types)]
+                    struct UpdateLoggerSvc<T: AdminService>(pub Arc<T>);
+                    impl<
+                        T: AdminService,
+                    > tonic::server::UnaryService<super::UpdateLoggerRequest>
+                    for UpdateLoggerSvc<T> {
+                        type Response = super::CommonResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::UpdateLoggerRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as AdminService>::update_logger(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = UpdateLoggerSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

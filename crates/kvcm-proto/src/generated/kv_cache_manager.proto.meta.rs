@@ -148,6 +148,22 @@ impl ::prost::Name for GetClusterInfoRequest {
         "/kv_cache_manager.proto.meta.GetClusterInfoRequest".into()
     }
 }
+/// Extension.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct WatchClusterInfoRequest {
+    #[prost(string, tag = "1")]
+    pub trace_id: ::prost::alloc::string::String,
+}
+impl ::prost::Name for WatchClusterInfoRequest {
+    const NAME: &'static str = "WatchClusterInfoRequest";
+    const PACKAGE: &'static str = "kv_cache_manager.proto.meta";
+    fn full_name() -> ::prost::alloc::string::String {
+        "kv_cache_manager.proto.meta.WatchClusterInfoRequest".into()
+    }
+    fn type_url() -> ::prost::alloc::string::String {
+        "/kv_cache_manager.proto.meta.WatchClusterInfoRequest".into()
+    }
+}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GetClusterInfoResponse {
     /// OK on a follower too.
@@ -627,7 +643,7 @@ pub struct StartWriteCacheRequest {
     pub location_spec_group_names: ::prost::alloc::vec::Vec<
         ::prost::alloc::string::String,
     >,
-    /// Life of the write session; 0 = it ends at once.
+    /// Life of the write session; 0 = the server's default.
     #[prost(int32, tag = "6")]
     pub write_timeout_seconds: i32,
     /// A key is skipped only when it has at least so many usable places; 0 = 1.
@@ -960,6 +976,7 @@ pub enum ErrorCode {
     InstanceNotExist = 8,
     /// Only the leader serves this call: see `leader_hint`.
     ServerNotLeader = 9,
+    /// No call here answers with 10 to 14.
     NodeNotRegistered = 10,
     SnapshotInProgress = 11,
     SnapshotRateLimited = 13,
@@ -1509,6 +1526,37 @@ pub mod meta_service_client {
                 );
             self.inner.unary(req, path, codec).await
         }
+        /// Extension: who leads, at once and again with every change; the same now and then when nothing
+        /// changes. Any node answers. Ends when the node stops.
+        pub async fn watch_cluster_info(
+            &mut self,
+            request: impl tonic::IntoRequest<super::WatchClusterInfoRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::GetClusterInfoResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/kv_cache_manager.proto.meta.MetaService/WatchClusterInfo",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new(
+                        "kv_cache_manager.proto.meta.MetaService",
+                        "WatchClusterInfo",
+                    ),
+                );
+            self.inner.server_streaming(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -1594,6 +1642,21 @@ pub mod meta_service_server {
             request: tonic::Request<super::GetClusterInfoRequest>,
         ) -> std::result::Result<
             tonic::Response<super::GetClusterInfoResponse>,
+            tonic::Status,
+        >;
+        /// Server streaming response type for the WatchClusterInfo method.
+        type WatchClusterInfoStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::GetClusterInfoResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Extension: who leads, at once and again with every change; the same now and then when nothing
+        /// changes. Any node answers. Ends when the node stops.
+        async fn watch_cluster_info(
+            &self,
+            request: tonic::Request<super::WatchClusterInfoRequest>,
+        ) -> std::result::Result<
+            tonic::Response<Self::WatchClusterInfoStream>,
             tonic::Status,
         >;
     }
@@ -2122,6 +2185,54 @@ pub mod meta_service_server {
                                 max_encoding_message_size,
                             );
                         let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/kv_cache_manager.proto.meta.MetaService/WatchClusterInfo" => {
+                    #[allow(non_camel_case_types)]
+                    struct WatchClusterInfoSvc<T: MetaService>(pub Arc<T>);
+                    impl<
+                        T: MetaService,
+                    > tonic::server::ServerStreamingService<
+                        super::WatchClusterInfoRequest,
+                    > for WatchClusterInfoSvc<T> {
+                        type Response = super::GetClusterInfoResponse;
+                        type ResponseStream = T::WatchClusterInfoStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::WatchClusterInfoRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as MetaService>::watch_cluster_info(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = WatchClusterInfoSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
                         Ok(res)
                     };
                     Box::pin(fut)

@@ -11,6 +11,11 @@ use super::{Error, pool};
 /// Numbers of this project's own fields; clients that do not know them see none while unset.
 const EXTENSIONS: RangeInclusive<u32> = 101..=149;
 
+/// Lists that the protocol gained after its first public version. Old clients see what they always
+/// saw; a scalar of the kind is `optional`, which a list cannot be.
+const LATER_LISTS: [&str; 1] =
+    ["kv_cache_manager.proto.admin.InstanceGroup.event_report_storage_candidates"];
+
 /// Prints a message; see the module for the form.
 ///
 /// # Errors
@@ -43,7 +48,9 @@ impl Serialize for Fields<'_> {
         }
         let mut map = serializer.serialize_map(None)?;
         for field in descriptor.fields() {
-            let hidden = field.supports_presence() || EXTENSIONS.contains(&field.number());
+            let hidden = field.supports_presence()
+                || EXTENSIONS.contains(&field.number())
+                || LATER_LISTS.contains(&field.full_name());
             if hidden && !self.0.has_field(&field) {
                 continue;
             }
