@@ -11,9 +11,10 @@ use coordination_redis::RedisBackend;
 use elector::{Driver, Elector, Settings, threads::Control};
 use kvcm_clock::{BootClock, Clock, Timer, TokioTimer};
 use kvcm_proto::{
-    admin::admin_service_server::AdminServiceServer, meta::meta_service_server::MetaServiceServer,
+    admin::admin_service_server::AdminServiceServer,
+    debug::debug_service_server::DebugServiceServer, meta::meta_service_server::MetaServiceServer,
 };
-use tokio::{net::TcpListener, task::JoinSet};
+use tokio::{net::TcpListener, sync::watch, task::JoinSet};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tonic::service::Routes;
 
@@ -22,12 +23,13 @@ use crate::{
     config::{Config, ElectorSettings},
     health,
     http::{BodyLimits, ConnectionLimits, JsonRoutes, Listeners, Ports, serve},
+    logging::LogHandle,
     members::Members,
     node::{Endpoint, Node, advertised_host},
     prepare::{self, Coordination, Prepared},
     reign::{self, Reigns},
-    rpc::{AdminRpc, MetaRpc},
-    service::Services,
+    rpc::{AdminRpc, DebugRpc, MetaRpc},
+    service::{Services, State, Watching},
     stores::StoreSet,
 };
 
@@ -44,7 +46,11 @@ pub struct App {
     cluster: Arc<Cluster>,
     reigns: Arc<Reigns>,
     members: Arc<Members>,
+    services: Arc<Services>,
     servers: Vec<(TcpListener, Router)>,
+    drain: CancellationToken,
+    /// Tells the streams of leader changes.
+    _news: AbortOnDropHandle<()>,
 }
 
 impl std::fmt::Debug for App {
@@ -115,7 +121,12 @@ impl App {
             turn_limit(&config.elector),
         ));
         reigns.attach(cluster.clone());
-        let services = Arc::new(Services::new(cluster.clone(), reigns.clone()));
+        let drain = CancellationToken::new();
+        let (news, state) = watch::channel(State::default());
+        let heartbeat = config.service.watch_heartbeat;
+        let watching = Watching::new(state, heartbeat, drain.clone());
+        let news = tokio::spawn(State::follow(cluster.clone(), news));
+        let services = Arc::new(Services::new(cluster.clone(), reigns.clone(), watching));
         tracing::info!(
             node = %node.owner,
             host = node.endpoint.host,
@@ -133,8 +144,19 @@ impl App {
             cluster,
             reigns,
             members,
+            services,
             servers,
+            drain,
+            _news: AbortOnDropHandle::new(news),
         })
+    }
+
+    /// Lets operators change the level of this log.
+    #[must_use]
+    pub fn with_log(self, log: LogHandle) -> Self {
+        // A node has one log; a second one is not looked at.
+        let _ = self.services.log.set(log);
+        self
     }
 
     /// The ports that it listens on.
@@ -148,7 +170,7 @@ impl App {
     /// # Errors
     /// When another live process has this node's id, or the ports file cannot be written.
     pub async fn run(self, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
-        let drain = CancellationToken::new();
+        let drain = self.drain;
         let limits = ConnectionLimits::from(&self.config.service);
         let mut serving = JoinSet::new();
         for (listener, router) in self.servers {
@@ -280,7 +302,10 @@ fn servers(
     let json = || JsonRoutes::new(BodyLimits::from(&config.service));
     let listener = TcpListener::from_std;
     let mut servers = vec![
-        (listener(listeners.http)?, meta.routes(json()).finish()),
+        (
+            listener(listeners.http)?,
+            meta.streams(meta.routes(json())).finish(),
+        ),
         (
             listener(listeners.admin_http)?,
             admin
@@ -289,14 +314,35 @@ fn servers(
                 .finish(),
         ),
     ];
+    let debug = listeners.debug_http.map(|own| {
+        let debug = DebugRpc(services.clone());
+        let grpc = DebugServiceServer::new(debug.clone()).max_decoding_message_size(bytes);
+        (own, debug.routes(json()).finish(), grpc)
+    });
+    let (debug_http, debug_grpc) = debug
+        .map(|(own, router, grpc)| ((own, router), grpc))
+        .unzip();
+    if let Some((own, router)) = debug_http {
+        servers.push((listener(own)?, router));
+    }
     let rpc = Routes::new(meta_grpc);
+    let with_admin = |routes: Option<Routes>| {
+        let routes = match routes {
+            None => Routes::new(admin_grpc),
+            Some(routes) => routes.add_service(admin_grpc),
+        };
+        match debug_grpc {
+            None => routes,
+            Some(debug) => routes.add_service(debug),
+        }
+    };
     match listeners.admin_rpc {
         Some(own) => {
-            servers.push((listener(own)?, Routes::new(admin_grpc).into_axum_router()));
+            servers.push((listener(own)?, with_admin(None).into_axum_router()));
             servers.push((listener(listeners.rpc)?, rpc.into_axum_router()));
         }
         None => {
-            let rpc = rpc.add_service(admin_grpc);
+            let rpc = with_admin(Some(rpc));
             servers.push((listener(listeners.rpc)?, rpc.into_axum_router()));
         }
     }
@@ -305,12 +351,15 @@ fn servers(
 
 /// Written beside its place and renamed, so that a reader sees all of it or nothing.
 fn write_ports(path: &Path, ports: &Ports) -> anyhow::Result<()> {
-    let text = serde_json::json!({
+    let mut text = serde_json::json!({
         "rpc_port": ports.rpc,
         "http_port": ports.http,
         "admin_rpc_port": ports.admin_rpc,
         "admin_http_port": ports.admin_http,
     });
+    if let Some(debug) = ports.debug_http {
+        text["debug_http_port"] = debug.into();
+    }
     let mut part = path.as_os_str().to_owned();
     part.push(".part");
     std::fs::write(&part, text.to_string())?;

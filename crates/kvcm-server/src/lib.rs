@@ -6,6 +6,7 @@ mod cluster;
 mod cluster_id;
 pub mod config;
 mod convert;
+mod faults;
 mod health;
 pub mod http;
 pub mod logging;

@@ -40,9 +40,10 @@ fn main() -> ExitCode {
 }
 
 fn serve(cli: &Cli, loaded: Loaded) -> ExitCode {
-    if let Err(error) = logging::init(loaded.config.log) {
-        return failed(&error);
-    }
+    let log = match logging::init(loaded.config.log) {
+        Ok(log) => log,
+        Err(error) => return failed(&error),
+    };
     for warning in &loaded.warnings {
         tracing::warn!("{warning}");
     }
@@ -63,6 +64,7 @@ fn serve(cli: &Cli, loaded: Loaded) -> ExitCode {
     let result = runtime.block_on(async {
         let stop = stop_signal()?;
         App::build(loaded.config, loaded.prepared, listeners)?
+            .with_log(log)
             .run(stop)
             .await
     });

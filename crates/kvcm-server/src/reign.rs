@@ -10,7 +10,7 @@ use kvcm_cache::CacheManager;
 use kvcm_clock::{Clock, Timer};
 use kvcm_fence::{Claim, ClaimRefused, ClusterId, Epoch, Fenced, Incarnation};
 use kvcm_journal::ClaimError;
-use kvcm_registry::{Applied, Registry, StartupConfig};
+use kvcm_registry::{Applied, Instance, Registry, StartupConfig};
 use parking_lot::Mutex;
 use tokio::task::AbortHandle;
 
@@ -306,6 +306,18 @@ impl Reign {
             _ => Code::Internal,
         };
         CallError::new(code, error.to_string())
+    }
+
+    /// A registered instance.
+    ///
+    /// # Errors
+    /// No id, or the id of none.
+    pub(crate) fn instance(&self, id: &str) -> Result<Arc<Instance>, CallError> {
+        if id.is_empty() {
+            return Err(CallError::missing(&["instance_id"]));
+        }
+        let instance = self.registry.instance(id);
+        instance.ok_or_else(|| CallError::no_instance(id))
     }
 
     /// What to answer for an error of the cache. A fence ends the reign.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kvcm_clock::wall_clock_us;
 use kvcm_fence::Epoch;
-use kvcm_proto::{admin, meta};
+use kvcm_proto::{admin, debug, meta};
 
 use crate::{
     cluster::{Cluster, Hint},
@@ -33,6 +33,24 @@ pub(crate) enum Code {
     NotLeader = 9,
     /// It may or may not have been done.
     Io = 20,
+}
+
+impl Code {
+    /// The code with this number on the wire, if a call here may answer with it.
+    pub(crate) fn from_number(number: i32) -> Option<Self> {
+        let all = [
+            Self::Ok,
+            Self::Unsupported,
+            Self::Internal,
+            Self::InvalidArgument,
+            Self::Duplicate,
+            Self::Capacity,
+            Self::NoInstance,
+            Self::NotLeader,
+            Self::Io,
+        ];
+        all.into_iter().find(|code| *code as i32 == number)
+    }
 }
 
 /// Why a call did not work.
@@ -244,8 +262,29 @@ package!(
     {},
     [
         CommonResponse,
+        ListStorageResponse,
+        GetInstanceGroupResponse,
+        ListInstanceGroupResponse,
+        GetCacheMetaResponse,
+        GetInstanceInfoResponse,
+        ListInstanceInfoResponse,
+        ListAccountResponse,
+        ConfigSnapShotResponse,
+        GetMetricsResponse,
         CheckHealthResponse,
         GetManagerClusterInfoResponse,
         GetLeaderElectorConfigResponse,
     ]
 );
+
+impl Reply for debug::CommonResponse {
+    fn set_header(&mut self, header: Header) {
+        self.header = Some(debug::CommonResponseHeader {
+            status: Some(debug::Status {
+                code: header.code as i32,
+                message: header.message,
+            }),
+            request_id: header.request_id,
+        });
+    }
+}

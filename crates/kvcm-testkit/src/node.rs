@@ -142,6 +142,7 @@ mod tests {
             http_port: 6,
             admin_rpc_port: 5,
             admin_http_port: 8,
+            debug_http_port: None,
         };
         let spec = NodeSpec::with_program("a", Path::new("/x"), ["prog".into()]).on_ports(&ports);
         let words = words(&spec);

@@ -16,6 +16,8 @@ pub struct Ports {
     pub admin_rpc_port: u16,
     /// AdminService over HTTP/JSON.
     pub admin_http_port: u16,
+    /// DebugService over HTTP/JSON, when it is switched on.
+    pub debug_http_port: Option<u16>,
 }
 
 impl Ports {
@@ -49,6 +51,11 @@ impl Ports {
     /// AdminService over HTTP/JSON.
     pub fn admin_http(&self) -> SocketAddr {
         local(self.admin_http_port)
+    }
+
+    /// DebugService over HTTP/JSON; `None` when it is switched off.
+    pub fn debug_http(&self) -> Option<SocketAddr> {
+        self.debug_http_port.map(local)
     }
 }
 

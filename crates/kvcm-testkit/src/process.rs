@@ -45,6 +45,7 @@ impl ServerProcess {
             http_port: 0,
             admin_rpc_port: 0,
             admin_http_port: 0,
+            debug_http_port: None,
         };
         let child = start(spec, &log_file)?;
         let mut process = Self {

@@ -184,6 +184,21 @@ pub static KEYS: &[Key] = &[
         |config, value| config.service.admin_http_port = port(value),
     ),
     Key::text(
+        "kvcm.service.enable_debug_service",
+        "false",
+        FLAG,
+        "serve DebugService, by which anybody can make calls of this node fail: gRPC beside \
+         AdminService, HTTP 3000 above kvcm.service.http_port (any free port when that is 0)",
+        |config, text| flag(text).map(|value| config.service.enable_debug_service = value),
+    ),
+    Key::number(
+        "kvcm.service.watch_heartbeat_ms",
+        "10000",
+        [100, HOUR_MS],
+        "after how long a stream of WatchClusterInfo repeats what it told, in milliseconds",
+        |config, value| config.service.watch_heartbeat = ms(value),
+    ),
+    Key::text(
         "kvcm.service.ports_file",
         "",
         "a path",
@@ -249,11 +264,6 @@ pub static KEYS: &[Key] = &[
         "kvcm.service.io_thread_num",
         "2",
         "HTTP threads; tokio's workers serve all ports here",
-    ),
-    Key::unused(
-        "kvcm.service.enable_debug_service",
-        "false",
-        "fault injection by RPC",
     ),
     Key::unused(
         "kvcm.service.admin_auth_token",
@@ -457,7 +467,9 @@ mod tests {
                 (_, Kind::Number { .. }) => other(key).to_string(),
                 ("kvcm.registry_storage.uri", _) => "local:///d".to_owned(),
                 (_, Kind::Uri { .. }) => "file:///d".to_owned(),
-                ("kvcm.allow_private_stores", _) => "true".to_owned(),
+                ("kvcm.allow_private_stores" | "kvcm.service.enable_debug_service", _) => {
+                    "true".to_owned()
+                }
                 ("kvcm.service.bind_address", _) => "::1".to_owned(),
                 ("kvcm.logger.format", _) => "json".to_owned(),
                 _ => "x".to_owned(),

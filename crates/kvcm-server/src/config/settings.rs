@@ -62,6 +62,10 @@ pub struct ServiceSettings {
     pub admin_rpc_port: u16,
     /// Port of AdminService over HTTP; 0: any free port.
     pub admin_http_port: u16,
+    /// Serve DebugService, which makes calls fail on demand.
+    pub enable_debug_service: bool,
+    /// After how long a stream of leader changes repeats what it told.
+    pub watch_heartbeat: Duration,
     /// File that the ports in use are written to once the node serves.
     pub ports_file: Option<PathBuf>,
     /// How long open requests and connections may go on when the server stops.
@@ -136,6 +140,8 @@ impl Config {
                 http_port: 0,
                 admin_rpc_port: 0,
                 admin_http_port: 0,
+                enable_debug_service: false,
+                watch_heartbeat: Duration::ZERO,
                 ports_file: None,
                 drain: Duration::ZERO,
                 limits: RequestLimits {

@@ -6,6 +6,8 @@ use http::{Extensions, HeaderMap};
 use kvcm_fence::Epoch;
 use thiserror::Error;
 
+use crate::reply::CallError;
+
 const REQUEST_ID: &str = "x-kvcm-request-id";
 const MIN_EPOCH: &str = "x-kvcm-min-epoch";
 const TRACE_PARENT: &str = "traceparent";
@@ -28,6 +30,8 @@ pub struct CallContext {
     pub min_epoch: Epoch,
     /// `traceparent` of W3C Trace Context; one that is malformed is as good as none.
     pub trace: Option<TraceParent>,
+    /// What DebugService has injected into this call.
+    pub(crate) fault: Option<CallError>,
 }
 
 /// The trace that a call belongs to.
@@ -60,6 +64,7 @@ impl CallContext {
             request_id: request_id(headers)?,
             min_epoch: min_epoch(headers)?,
             trace: trace(headers),
+            fault: None,
         })
     }
 }

@@ -8,6 +8,10 @@ const RPC: &str = "kvcm.service.rpc_port";
 const HTTP: &str = "kvcm.service.http_port";
 const ADMIN_RPC: &str = "kvcm.service.admin_rpc_port";
 const ADMIN_HTTP: &str = "kvcm.service.admin_http_port";
+const DEBUG: &str = "kvcm.service.enable_debug_service";
+
+/// Where DebugService is over HTTP, above the port of MetaService; the protocol has it so.
+const DEBUG_OFFSET: u16 = 3000;
 
 /// The listening sockets of a server, non-blocking.
 #[derive(Debug)]
@@ -20,6 +24,8 @@ pub struct Listeners {
     pub admin_rpc: Option<TcpListener>,
     /// AdminService over HTTP.
     pub admin_http: TcpListener,
+    /// DebugService over HTTP; none: switched off.
+    pub debug_http: Option<TcpListener>,
 }
 
 /// The ports in use. `Display` prints them as lines of a configuration file.
@@ -33,6 +39,8 @@ pub struct Ports {
     pub admin_rpc: u16,
     /// AdminService over HTTP.
     pub admin_http: u16,
+    /// DebugService over HTTP, when it is switched on.
+    pub debug_http: Option<u16>,
 }
 
 impl Listeners {
@@ -58,12 +66,31 @@ impl Listeners {
             true => None,
             false => bind(ADMIN_RPC, service.admin_rpc_port),
         };
+        let debug_port = match service.http_port {
+            // Any free port.
+            0 => Some(0),
+            port => port.checked_add(DEBUG_OFFSET),
+        };
+        let debug_http = match (service.enable_debug_service, debug_port) {
+            (false, _) => None,
+            (true, Some(port)) => bind(DEBUG, port),
+            (true, None) => {
+                let problem = format!(
+                    "DebugService needs the port {DEBUG_OFFSET} above kvcm.service.http_port, and \
+                     {} leaves none",
+                    service.http_port
+                );
+                mistakes.push(loaded.mistake(DEBUG, problem));
+                None
+            }
+        };
         match (rpc, http, admin_http) {
             (Some(rpc), Some(http), Some(admin_http)) if mistakes.is_empty() => Ok(Self {
                 rpc,
                 http,
                 admin_rpc,
                 admin_http,
+                debug_http,
             }),
             _ => Err(Mistakes(mistakes)),
         }
@@ -82,6 +109,7 @@ impl Listeners {
             http: port(&self.http)?,
             admin_rpc: admin_rpc?,
             admin_http: port(&self.admin_http)?,
+            debug_http: self.debug_http.as_ref().map(port).transpose()?,
         })
     }
 }

@@ -2,10 +2,10 @@
 
 use std::{convert::Infallible, panic::AssertUnwindSafe};
 
-use axum::{Router, extract::Request, response::Response, routing::post};
+use axum::{Router, body::Body, extract::Request, response::Response, routing::post};
 use bytes::Bytes;
-use futures_util::FutureExt;
-use http::{Method, StatusCode, Uri};
+use futures_util::{FutureExt, Stream, StreamExt as _};
+use http::{HeaderValue, Method, StatusCode, Uri, header::CONTENT_TYPE};
 use kvcm_proto::{
     json::{from_json, to_json},
     meta::ErrorCode,
@@ -17,6 +17,9 @@ use super::{
     BodyLimits, CallContext, Refusal, body,
     refusal::{UNPRINTABLE, json_response},
 };
+
+/// One line of JSON per answer.
+const LINES: HeaderValue = HeaderValue::from_static("application/x-ndjson");
 
 /// Builds the routes of a service, `POST /api/<rpc with a small first letter>` each.
 ///
@@ -49,11 +52,35 @@ impl JsonRoutes {
         self.route(rpc, move |context, body| {
             let call = call.clone();
             async move {
-                let request =
-                    from_json(&body).map_err(|error| Refusal::bad_request(error.to_string()))?;
+                let request = request(&body)?;
                 // Not needed any more, and possibly megabytes.
                 drop(body);
                 Ok(print(&call(context, request).await))
+            }
+        })
+    }
+
+    /// Serves the rpc named `rpc` by a stream of answers, one line of JSON each
+    /// (`application/x-ndjson`).
+    #[must_use]
+    pub fn lines<Req, Resp, F, S>(self, rpc: &str, call: F) -> Self
+    where
+        Req: Message + Name + Default + 'static,
+        Resp: Message + Name + 'static,
+        F: Fn(CallContext, Req) -> S + Clone + Send + Sync + 'static,
+        S: Stream<Item = Resp> + Send + 'static,
+    {
+        self.route(rpc, move |context, body| {
+            let answers = request(&body).map(|request| call(context, request));
+            async move {
+                let lines = answers?.map(|answer| {
+                    let mut line = to_json(&answer)?;
+                    line.push(b'\n');
+                    Ok::<_, kvcm_proto::json::Error>(Bytes::from(line))
+                });
+                let mut response = json_response(StatusCode::OK, Body::from_stream(lines));
+                response.headers_mut().insert(CONTENT_TYPE, LINES);
+                Ok(response)
             }
         })
     }
@@ -121,6 +148,10 @@ where
     let context = CallContext::read(&head.headers, &head.extensions)?;
     let body = body::read(&head.headers, body, limits).await?;
     call(context, body).await
+}
+
+fn request<Req: Message + Name + Default>(body: &[u8]) -> Result<Req, Refusal> {
+    from_json(body).map_err(|error| Refusal::bad_request(error.to_string()))
 }
 
 fn print<Resp: Message + Name>(response: &Resp) -> Response {

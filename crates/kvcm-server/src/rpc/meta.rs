@@ -18,4 +18,33 @@ rpcs! {
     "RemoveCache" remove_cache(RemoveCacheRequest) -> CommonResponse, await;
     "TrimCache" trim_cache(TrimCacheRequest) -> CommonResponse, await;
     "GetClusterInfo" get_cluster_info(GetClusterInfoRequest) -> GetClusterInfoResponse;
+
+    {
+        type WatchClusterInfoStream = std::pin::Pin<
+            Box<
+                dyn futures_util::Stream<Item = Result<meta::GetClusterInfoResponse, tonic::Status>>
+                    + Send,
+            >,
+        >;
+
+        async fn watch_cluster_info(
+            &self,
+            request: tonic::Request<meta::WatchClusterInfoRequest>,
+        ) -> Result<tonic::Response<Self::WatchClusterInfoStream>, tonic::Status> {
+            use futures_util::StreamExt as _;
+            let (_, message) = super::open(request)?;
+            let changes = self.0.clone().watch_cluster_info(message);
+            Ok(tonic::Response::new(Box::pin(changes.map(Ok))))
+        }
+    }
+}
+
+impl MetaRpc {
+    /// The JSON routes that answer with a stream of lines.
+    pub(crate) fn streams(&self, routes: crate::http::JsonRoutes) -> crate::http::JsonRoutes {
+        let services = self.0.clone();
+        routes.lines("WatchClusterInfo", move |_, message| {
+            services.clone().watch_cluster_info(message)
+        })
+    }
 }

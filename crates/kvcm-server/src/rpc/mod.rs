@@ -1,6 +1,7 @@
 //! The tables of calls: each row becomes a gRPC method and a JSON route over the same function.
 
 mod admin;
+mod debug;
 mod meta;
 
 use std::{future::Future, panic::AssertUnwindSafe};
@@ -8,22 +9,34 @@ use std::{future::Future, panic::AssertUnwindSafe};
 use futures_util::FutureExt as _;
 use tonic::{Request, Response, Status};
 
-pub(crate) use self::{admin::AdminRpc, meta::MetaRpc};
-use crate::http::CallContext;
+pub(crate) use self::{admin::AdminRpc, debug::DebugRpc, meta::MetaRpc};
+use crate::{
+    http::CallContext,
+    reply::{Header, Reply},
+    service::Services,
+};
 
-/// Makes a service of a table. A row: the name of the rpc, the function of
-/// [`Services`](crate::service::Services), its messages, and `await` if it waits for anything.
+/// Makes a service of a table. A row: the name of the rpc, the gRPC method, `by` the function of
+/// [`Services`] when it has another name, the messages, and `await` if it waits for anything.
+/// The braces at the end hold what the gRPC service has beside.
 macro_rules! rpcs {
     (
         $(#[$doc:meta])*
         $rpcs:ident is $service:ident of $package:ident;
-        $($name:literal $rpc:ident($request:ident) -> $response:ident $(, $wait:tt)?;)*
+        $(
+            $name:literal $rpc:ident $(by $function:ident)? ($request:ident) -> $response:ident
+            $(, $wait:tt)?;
+        )*
+        { $($more:tt)* }
     ) => {
         $(#[$doc])*
         #[derive(Clone, Debug)]
         pub(crate) struct $rpcs(pub(crate) std::sync::Arc<crate::service::Services>);
 
         impl $rpcs {
+            /// The names of its calls.
+            pub(crate) const NAMES: &[&str] = &[$($name),*];
+
             /// The JSON routes.
             pub(crate) fn routes(&self, routes: crate::http::JsonRoutes) -> crate::http::JsonRoutes {
                 $(
@@ -32,7 +45,10 @@ macro_rules! rpcs {
                         $name,
                         move |context: crate::http::CallContext, message: $package::$request| {
                             let services = services.clone();
-                            async move { services.$rpc(&context, message)$(.$wait)? }
+                            async move {
+                                rpcs!(@serve $name services context message
+                                    [$rpc $($function)?] [$($wait)?])
+                            }
                         },
                     );
                 )*
@@ -49,15 +65,57 @@ macro_rules! rpcs {
                 ) -> Result<tonic::Response<$package::$response>, tonic::Status> {
                     let services = self.0.clone();
                     super::unary(request, |context, message| async move {
-                        services.$rpc(&context, message)$(.$wait)?
+                        rpcs!(@serve $name services context message
+                            [$rpc $($function)?] [$($wait)?])
                     })
                     .await
                 }
             )*
+            $($more)*
         }
     };
+    (@serve $name:literal $services:ident $context:ident $message:ident
+        [$rpc:ident $function:ident] [$($wait:tt)?]
+    ) => {
+        rpcs!(@serve $name $services $context $message [$function] [$($wait)?])
+    };
+    (@serve $name:literal $services:ident $context:ident $message:ident
+        [$function:ident] [$($wait:tt)?]
+    ) => {{
+        let context = super::before(&$services, $name, $context).await;
+        match super::struck($name, &context, &$message.trace_id) {
+            Some(answer) => answer,
+            None => $services.$function(&context, $message)$(.$wait)?,
+        }
+    }};
 }
 use rpcs;
+
+/// The calls that any node answers. The others look at an injected fault when the node turns out
+/// to lead: a follower answers as a follower.
+const ANY_NODE: [&str; 8] = [
+    "GetClusterInfo",
+    "GetMetrics",
+    "CheckHealth",
+    "GetManagerClusterInfo",
+    "LeaderDemote",
+    "GetLeaderElectorConfig",
+    "UpdateLeaderElectorConfig",
+    "UpdateLogger",
+];
+
+/// Before every call of either protocol: finds the fault that was injected into it.
+async fn before(services: &Services, rpc: &str, mut context: CallContext) -> CallContext {
+    context.fault = services.faults.strike(rpc).await;
+    context
+}
+
+/// The answer of a call that any node answers and that a fault has struck.
+fn struck<R: Reply>(rpc: &str, context: &CallContext, trace_id: &str) -> Option<R> {
+    let error = context.fault.as_ref()?;
+    let is_any = ANY_NODE.contains(&rpc);
+    is_any.then(|| R::only(Header::refused(trace_id, error.clone())))
+}
 
 /// Reads the context of a gRPC request and answers it. A panic becomes a status instead of a
 /// reset connection.
@@ -68,13 +126,19 @@ async fn unary<Req, Resp, Fut>(
 where
     Fut: Future<Output = Resp> + Send,
 {
-    let (metadata, extensions, message) = request.into_parts();
-    let context = CallContext::read(&metadata.into_headers(), &extensions)
-        .map_err(|error| Status::invalid_argument(error.to_string()))?;
+    let (context, message) = open(request)?;
     let answer = AssertUnwindSafe(call(context, message))
         .catch_unwind()
         .await;
     answer
         .map(Response::new)
         .map_err(|_| Status::internal("the call panicked; see the log"))
+}
+
+/// The context of a gRPC request, and its message.
+fn open<Req>(request: Request<Req>) -> Result<(CallContext, Req), Status> {
+    let (metadata, extensions, message) = request.into_parts();
+    let context = CallContext::read(&metadata.into_headers(), &extensions)
+        .map_err(|error| Status::invalid_argument(error.to_string()))?;
+    Ok((context, message))
 }

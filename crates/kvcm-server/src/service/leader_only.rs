@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use kvcm_clock::wall_clock_ms;
 use kvcm_fence::Epoch;
+use kvcm_proto::admin;
 use prost::Message;
 
 use super::Services;
@@ -25,7 +26,10 @@ impl Services {
         let Some((admission, reign)) = self.admit(context) else {
             return R::only(Header::not_leader(trace_id, &self.cluster));
         };
-        let result = work(&reign);
+        let result = match &context.fault {
+            Some(fault) => Err(fault.clone()),
+            None => work(&reign),
+        };
         // Evaluated by a node that may not lead any more, an answer could be older than what the
         // new leader has answered already.
         if admission.confirm().is_err() {
@@ -52,6 +56,9 @@ impl Services {
             return R::only(Header::not_leader(trace_id, &self.cluster));
         };
         let epoch = admission.epoch();
+        if let Some(fault) = &context.fault {
+            return self.answer(trace_id, epoch, Err(fault.clone()));
+        }
         let Some(id) = &context.request_id else {
             let result = work(reign.clone(), request).await;
             let result = admission.confirm().map_err(unknown).and(result);
@@ -92,6 +99,29 @@ impl Services {
                 )
             }
         }
+    }
+
+    /// Serves a call of AdminService that changes something and answers with nothing but how it
+    /// went.
+    pub(super) async fn change<Q, F>(
+        &self,
+        context: &CallContext,
+        rpc: &str,
+        trace_id: &str,
+        request: Q,
+        work: impl FnOnce(Arc<Reign>, Q) -> F + Send,
+    ) -> admin::CommonResponse
+    where
+        Q: Message,
+        F: Future<Output = Result<(), CallError>> + Send,
+    {
+        // Its answers are of another type than those of the calls that MetaService has as well.
+        let rpc = format!("admin.{rpc}");
+        let work = |reign, request| {
+            let done = work(reign, request);
+            async move { done.await.map(|()| admin::CommonResponse::default()) }
+        };
+        self.write(context, &rpc, trace_id, request, work).await
     }
 
     /// Lets the call in when this node leads, in an epoch that the client accepts.

@@ -1,14 +1,14 @@
 //! MetaService: what inference engines call.
 
 use kvcm_cache::{
-    Blocks, ErrorKind, FinishRequest, LocateLenRequest, LocateRequest, Mask, MetaRequest,
-    QueryType, RemoveRequest, StartRequest, TrimRequest, TrimStrategy, View,
+    Blocks, ErrorKind, FinishRequest, LocateLenRequest, LocateRequest, MetaRequest, QueryType,
+    RemoveRequest, StartRequest, TrimRequest, TrimStrategy, View,
 };
-use kvcm_proto::meta::{self, block_mask::Info};
+use kvcm_proto::meta;
 
 use super::Services;
 use crate::{
-    convert,
+    convert::{self, blocks, meta::mask},
     http::CallContext,
     reign::Reign,
     reply::{CallError, Header, millis},
@@ -25,7 +25,7 @@ impl Services {
         let work = async |reign: std::sync::Arc<Reign>, request: meta::RegisterInstanceRequest| {
             let registered = reign
                 .registry
-                .register_instance(convert::registration(request))
+                .register_instance(convert::meta::registration(request))
                 .await;
             let registered = registered.map_err(|error| reign.registry_error(&error))?;
             let group = reign.registry.group(&registered.instance.group);
@@ -51,14 +51,10 @@ impl Services {
         request: meta::GetInstanceInfoRequest,
     ) -> meta::GetInstanceInfoResponse {
         self.read(context, &request.trace_id, |reign| {
-            if request.instance_id.is_empty() {
-                return Err(CallError::missing(&["instance_id"]));
-            }
-            let instance = reign.registry.instance(&request.instance_id);
-            let instance = instance.ok_or_else(|| CallError::no_instance(&request.instance_id))?;
+            let instance = reign.instance(&request.instance_id)?;
             Ok(meta::GetInstanceInfoResponse {
                 instance_group: instance.group.clone(),
-                instance_info: Some(convert::instance_info(&instance)),
+                instance_info: Some(convert::meta::instance_info(&instance)),
                 header: None,
             })
         })
@@ -82,7 +78,7 @@ impl Services {
                 spec_names: &request.location_spec_names,
             };
             let mut locations = Vec::new();
-            let mut sink = |view: &View<'_>| locations.push(convert::location(view));
+            let mut sink = |view: &View<'_>| locations.push(convert::meta::location(view));
             reign.cache.locate(&lookup, &mut sink)?;
             Ok(meta::GetCacheLocationResponse {
                 locations,
@@ -128,7 +124,7 @@ impl Services {
             };
             let mut reply = meta::GetCacheMetaResponse::default();
             reign.cache.meta(&lookup, |answer| {
-                reply.locations.push(convert::location(&answer.view));
+                reply.locations.push(convert::meta::location(&answer.view));
                 reply.metas.push(answer.to_json());
             })?;
             Ok(reply)
@@ -153,7 +149,7 @@ impl Services {
             let started = reign.cache.start_write(&start).await;
             let started = started.map_err(|error| reign.cache_error(error))?;
             let mut locations = Vec::with_capacity(started.granted.len());
-            let mut sink = |view: &View<'_>| locations.push(convert::location(view));
+            let mut sink = |view: &View<'_>| locations.push(convert::meta::location(view));
             started.granted.write_to(&mut sink);
             Ok(meta::StartWriteCacheResponse {
                 header: None,
@@ -283,18 +279,5 @@ fn valid<T>(
     match missing[..] {
         [_, _, ..] => Err(CallError::missing(&missing)),
         _ => result.map_err(Into::into),
-    }
-}
-
-const fn blocks<'a>(keys: &'a [i64], tokens: &'a [i64]) -> Blocks<'a> {
-    Blocks { keys, tokens }
-}
-
-/// A mask that is there but says nothing masks nothing.
-fn mask(mask: Option<&meta::BlockMask>) -> Mask<'_> {
-    match mask.and_then(|mask| mask.info.as_ref()) {
-        None => Mask::None,
-        Some(Info::Offset(offset)) => Mask::Offset(*offset),
-        Some(Info::BoolMasks(masks)) => Mask::Bools(&masks.values),
     }
 }

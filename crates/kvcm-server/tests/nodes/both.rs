@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use kvcm_proto::{
     admin::admin_service_client::AdminServiceClient,
+    debug::debug_service_client::DebugServiceClient,
     json::{from_json, to_json},
     meta::meta_service_client::MetaServiceClient,
 };
@@ -16,14 +17,23 @@ use crate::support::{call, channel};
 /// A client that speaks JSON to the test and one of the protocols to the server.
 pub(crate) enum Caller {
     Http(Ports),
-    Grpc(Box<(MetaServiceClient<Channel>, AdminServiceClient<Channel>)>),
+    Grpc(Box<Clients>),
+}
+
+pub(crate) struct Clients {
+    meta: MetaServiceClient<Channel>,
+    admin: AdminServiceClient<Channel>,
+    debug: DebugServiceClient<Channel>,
 }
 
 impl Caller {
     pub(crate) async fn grpc(ports: &Ports) -> Self {
-        let meta = MetaServiceClient::new(channel(ports.rpc()).await);
-        let admin = AdminServiceClient::new(channel(ports.admin_rpc()).await);
-        Self::Grpc(Box::new((meta, admin)))
+        let admin = channel(ports.admin_rpc()).await;
+        Self::Grpc(Box::new(Clients {
+            meta: MetaServiceClient::new(channel(ports.rpc()).await),
+            debug: DebugServiceClient::new(admin.clone()),
+            admin: AdminServiceClient::new(admin),
+        }))
     }
 
     /// The protocol's name, which is part of the instance ids: the two see nothing of each other.
@@ -35,16 +45,17 @@ impl Caller {
     }
 
     pub(crate) async fn call(&mut self, rpc: &str, body: &Value) -> Value {
-        let (meta, admin) = match self {
+        let Clients { meta, admin, debug } = match self {
             Self::Http(ports) => {
-                let address = if is_admin(rpc) {
-                    ports.admin_http()
-                } else {
-                    ports.http()
+                let address = match Service::of(rpc) {
+                    Service::Meta => ports.http(),
+                    Service::Admin => ports.admin_http(),
+                    Service::Debug => ports.debug_http().unwrap(),
                 };
-                return call(address, rpc, body.clone()).await;
+                let name = rpc.trim_start_matches(ADMIN);
+                return call(address, name, body.clone()).await;
             }
-            Self::Grpc(clients) => (&mut clients.0, &mut clients.1),
+            Self::Grpc(clients) => &mut **clients,
         };
         let body = body.to_string();
         macro_rules! calls {
@@ -70,6 +81,33 @@ impl Caller {
             "removeCache" meta remove_cache;
             "trimCache" meta trim_cache;
             "getClusterInfo" meta get_cluster_info;
+            "addStorage" admin add_storage;
+            "enableStorage" admin enable_storage;
+            "disableStorage" admin disable_storage;
+            "removeStorage" admin remove_storage;
+            "updateStorage" admin update_storage;
+            "listStorage" admin list_storage;
+            "createInstanceGroup" admin create_instance_group;
+            "updateInstanceGroup" admin update_instance_group;
+            "removeInstanceGroup" admin remove_instance_group;
+            "getInstanceGroup" admin get_instance_group;
+            "listInstanceGroup" admin list_instance_group;
+            "admin/getCacheMeta" admin get_cache_meta;
+            "admin/removeCache" admin remove_cache;
+            "admin/registerInstance" admin register_instance;
+            "removeInstance" admin remove_instance;
+            "admin/getInstanceInfo" admin get_instance_info;
+            "listInstanceInfo" admin list_instance_info;
+            "addAccount" admin add_account;
+            "deleteAccount" admin delete_account;
+            "listAccount" admin list_account;
+            "genConfigSnapshot" admin gen_config_snapshot;
+            "loadConfigSnapshot" admin load_config_snapshot;
+            "getMetrics" admin get_metrics;
+            "updateLogger" admin update_logger;
+            "injectFault" debug inject_fault;
+            "removeFault" debug remove_fault;
+            "clearFaults" debug clear_faults;
             "checkHealth" admin check_health;
             "getManagerClusterInfo" admin get_manager_cluster_info;
             "leaderDemote" admin leader_demote;
@@ -80,9 +118,49 @@ impl Caller {
     }
 }
 
-pub(crate) fn is_admin(rpc: &str) -> bool {
-    let admin = ["checkHealth", "getManagerClusterInfo", "leaderDemote"];
-    admin.contains(&rpc) || rpc.ends_with("LeaderElectorConfig")
+/// In front of the calls of AdminService that MetaService has as well.
+pub(crate) const ADMIN: &str = "admin/";
+
+/// Whose a call is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Service {
+    Meta,
+    Admin,
+    Debug,
+}
+
+impl Service {
+    pub(crate) fn of(rpc: &str) -> Self {
+        match rpc {
+            "injectFault" | "removeFault" | "clearFaults" => Self::Debug,
+            "registerInstance"
+            | "getInstanceInfo"
+            | "getCacheLocation"
+            | "getCacheLocationLen"
+            | "getCacheMeta"
+            | "startWriteCache"
+            | "finishWriteCache"
+            | "removeCache"
+            | "trimCache"
+            | "getClusterInfo" => Self::Meta,
+            _ => Self::Admin,
+        }
+    }
+}
+
+/// Whether any node answers.
+pub(crate) fn is_any_node(rpc: &str) -> bool {
+    let any = [
+        "getClusterInfo",
+        "getMetrics",
+        "checkHealth",
+        "getManagerClusterInfo",
+        "leaderDemote",
+        "getLeaderElectorConfig",
+        "updateLeaderElectorConfig",
+        "updateLogger",
+    ];
+    any.contains(&rpc) || Service::of(rpc) == Service::Debug
 }
 
 /// Answers by the name they were kept under.
@@ -157,8 +235,10 @@ fn matches(pattern: &str, text: &str) -> bool {
 }
 
 /// What differs between two runs by nature.
-const VOLATILE: [&str; 8] = [
+const VOLATILE: [&str; 10] = [
     "at_ms",
+    "metrics",
+    "timestamp",
     "request_id",
     "write_session_id",
     "elector_last_loop_time_ms",

@@ -1,6 +1,8 @@
 //! The rules of the protocol, one table that runs through gRPC and through HTTP on one node: both
 //! must answer as the table says, and both the same.
 
+mod administering;
+mod debugging;
 mod operating;
 mod reading;
 mod registering;
@@ -12,13 +14,16 @@ use kvcm_testkit::{NodeSpec, ServerProcess, http_post};
 use serde_json::{Value, json};
 
 use self::{
+    administering::{accounts, groups, instances, snapshots, storages},
+    debugging::debugging,
     operating::operating,
     reading::{hashing, reading},
     registering::{registering, registration},
     writing::writing,
 };
 use crate::{
-    both::{Caller, Kept, check, fill, is_admin, normal},
+    both::{Caller, Kept, Service, check, fill, is_any_node, normal},
+    golden,
     support::{call, code, message, until},
 };
 
@@ -107,6 +112,7 @@ async fn start_with(dir: &Path, startup_config: &Value) -> ServerProcess {
     let spec = spec
         .set("kvcm.startup_config", config.to_str().unwrap())
         .set("kvcm.service.max_keys_per_request", "100")
+        .set("kvcm.service.enable_debug_service", "true")
         .set("kvcm.service.custom_info", "c");
     let node = ServerProcess::spawn(&spec).await.unwrap();
     until("it leads and is a member", async || {
@@ -124,11 +130,16 @@ async fn start_with(dir: &Path, startup_config: &Value) -> ServerProcess {
 
 /// What every answer has, whatever it says.
 fn check_header(case: &Case, answer: &Value) -> Result<(), String> {
-    let is_meta = !is_admin(case.rpc);
+    let service = Service::of(case.rpc);
+    let is_meta = service == Service::Meta;
     let header = &answer["header"];
+    let trace = match service {
+        Service::Debug => "_",
+        _ => "t-1_",
+    };
     let time = header["request_id"]
         .as_str()
-        .and_then(|id| id.strip_prefix("t-1_"));
+        .and_then(|id| id.strip_prefix(trace));
     let is_time = |text: &str| text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_digit());
     if !time.is_some_and(is_time) {
         return Err(format!("request_id is {}", header["request_id"]));
@@ -136,7 +147,7 @@ fn check_header(case: &Case, answer: &Value) -> Result<(), String> {
     if header.get("tracer_result") != is_meta.then(|| json!("")).as_ref() {
         return Err("tracer_result belongs to MetaService".to_owned());
     }
-    let by_leader = is_meta && case.rpc != "getClusterInfo";
+    let by_leader = !is_any_node(case.rpc);
     let epoch = header["epoch"].as_str().map(str::parse::<u64>);
     if by_leader && !(matches!(epoch, Some(Ok(_))) && header["cluster_id"].is_string()) {
         return Err("a leader's answer has epoch and cluster id".to_owned());
@@ -172,11 +183,27 @@ async fn run(caller: &mut Caller, cases: &[Case], faults: &mut Vec<String>) -> V
 async fn both_protocols_follow_the_table_and_agree() {
     let dir = tempfile::tempdir().unwrap();
     let node = start(dir.path()).await;
-    let groups = [registering(), writing(), reading(), hashing(), operating()];
+    let groups = [
+        registering(),
+        writing(),
+        reading(),
+        hashing(),
+        operating(),
+        storages(),
+        groups(),
+        instances(),
+        accounts(),
+        debugging(),
+        snapshots(),
+    ];
     let cases: Vec<Case> = groups.into_iter().flatten().collect();
     let mut faults = Vec::new();
     let mut http = Caller::Http(*node.ports());
     let over_http = run(&mut http, &cases, &mut faults).await;
+    golden::check(
+        cases.iter().map(|case| case.rpc).zip(&over_http),
+        &mut faults,
+    );
     let mut grpc = Caller::grpc(node.ports()).await;
     let over_grpc = run(&mut grpc, &cases, &mut faults).await;
     for ((case, http), grpc) in cases.iter().zip(over_http).zip(over_grpc) {

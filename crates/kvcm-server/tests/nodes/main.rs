@@ -7,6 +7,7 @@ mod cluster;
 mod data;
 mod deploy;
 mod durable;
+mod golden;
 mod operating;
 mod redis;
 mod single;

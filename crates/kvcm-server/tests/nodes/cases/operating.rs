@@ -98,5 +98,19 @@ pub(super) fn operating() -> Vec<Case> {
             json!({"campaign_delay_time_ms": "0"}),
         ),
         ok("trimCache", i(json!({"strategy": 1})), json!({})),
+        ok("getMetrics", json!({}), json!({"extra_data": ""})),
+        refused("updateLogger", json!({}), INVALID, "*{log_level}*"),
+        refused(
+            "updateLogger",
+            json!({"log_level": "LOUD"}),
+            INVALID,
+            "*{log_level}: DEBUG, INFO, WARN or ERROR is needed",
+        ),
+        ok(
+            "updateLogger",
+            json!({"module_name": "x", "log_level": "DEBUG"}),
+            json!({}),
+        ),
+        ok("updateLogger", json!({"log_level": "INFO"}), json!({})),
     ]
 }
