@@ -242,7 +242,7 @@ mod tests {
         assert_eq!(reclaim.trigger_strategy.used_percentage, 0.8);
         let shown = instance_group(&stored);
         assert_eq!(shown.extra_info, None);
-        assert_eq!(group(Some(shown.clone())).unwrap(), stored);
+        assert_eq!(group(Some(shown)).unwrap(), stored);
         assert!(
             group(None)
                 .unwrap_err()

@@ -235,7 +235,7 @@ pub(super) fn groups() -> Vec<Case> {
             "INSTANCE_NOT_EXIST",
             "*",
         ),
-        refused("removeInstanceGroup", name.clone(), INTERNAL, "*`g-$p`*"),
+        refused("removeInstanceGroup", name, INTERNAL, "*`g-$p`*"),
     ]);
     cases
 }
