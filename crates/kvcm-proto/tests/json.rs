@@ -114,6 +114,36 @@ fn odd_but_valid_input_is_accepted() {
             r#"{"trace_id":"a","traceId":"b"}"#,
             trace("b"),
         ),
+        (
+            "repeated name, the same spelling",
+            r#"{"trace_id":"a","trace_id":"b"}"#,
+            trace("b"),
+        ),
+        (
+            "repeated list: the last wins, they are not joined",
+            r#"{"block_keys":[1,2],"blockKeys":[3]}"#,
+            keys(&[3]),
+        ),
+        (
+            "unknown enum name in a message that is kept",
+            r#"{"query_type":"","sw_size":-0}"#,
+            default(),
+        ),
+        (
+            "escaped surrogates",
+            r#"{"trace_id":"\ud83d\ude00"}"#,
+            trace("😀"),
+        ),
+        (
+            "a NUL in a text",
+            r#"{"trace_id":"a\u0000b"}"#,
+            trace("a\0b"),
+        ),
+        (
+            "numbers of the wrong size for what is unknown",
+            r#"{"nope":1e400,"nope2":-99999999999999999999999}"#,
+            default(),
+        ),
     ];
     for (what, body, expected) in cases {
         match parse(body) {
@@ -181,6 +211,29 @@ fn bad_input_is_refused_with_what_and_where() {
             "block_keys[0]: out of range",
         ),
         (r#"{"sw_size":2147483648}"#, "sw_size: out of range"),
+        (r#"{"sw_size":-2147483649}"#, "sw_size: out of range"),
+        (r#"{"sw_size":1e400}"#, "number out of range"),
+        (r#"{"sw_size":"NaN"}"#, "sw_size:"),
+        (r#"{"sw_size":""}"#, "sw_size:"),
+        (r#"{"sw_size":" 1"}"#, "sw_size:"),
+        (r#"{"sw_size":NaN}"#, "not JSON:"),
+        (r#"{"sw_size":Infinity}"#, "not JSON:"),
+        (r#"{"sw_size":0x10}"#, "not JSON:"),
+        (r#"{"sw_size":01}"#, "not JSON:"),
+        (r#"{"sw_size":+1}"#, "not JSON:"),
+        (r#"{sw_size:1}"#, "not JSON:"),
+        (r#"{'sw_size':1}"#, "not JSON:"),
+        (r#"{"trace_id":"\ud800"}"#, "not JSON:"),
+        ("{\"trace_id\":\"a\nb\"}", "not JSON: control character"),
+        (
+            r#"{"trace_id":"a"} // why"#,
+            "not JSON: trailing characters",
+        ),
+        (r#"{"trace_id":"a"#, "not JSON: EOF"),
+        (
+            r#"{"block_mask":{"bool_masks":{"values":["true"]}}}"#,
+            "block_mask.bool_masks.values[0]: invalid type: string",
+        ),
         (
             r#"{"query_type":true}"#,
             "query_type: invalid type: boolean `true`",
@@ -219,6 +272,35 @@ fn a_deep_unknown_field_costs_no_stack() {
     };
     assert_eq!(parse(&deep(1_000_000)).unwrap(), request(|_| {}));
     assert!(parse(&deep(999_999)).is_err());
+}
+
+#[test]
+fn a_nesting_bomb_in_a_known_field_is_refused() {
+    let bomb = format!("{{\"block_mask\":{}", "{\"a\":".repeat(100_000));
+    assert!(parse(&bomb).is_err());
+    let bomb = format!(
+        "{{\"block_keys\":{}1{}}}",
+        "[".repeat(100_000),
+        "]".repeat(100_000)
+    );
+    let error = parse(&bomb).unwrap_err().to_string();
+    assert!(
+        error.contains("block_keys[0]: invalid type: sequence"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_long_text_is_taken_whole_and_not_repeated_in_errors() {
+    let long = "x".repeat(4 << 20);
+    let parsed = parse(&format!("{{\"trace_id\":\"{long}\"}}")).unwrap();
+    assert_eq!(parsed.trace_id.len(), long.len());
+    let error = parse(&format!("{{\"sw_size\":\"{long}\"}}")).unwrap_err();
+    assert!(
+        error.to_string().len() < 1000,
+        "{} bytes",
+        error.to_string().len()
+    );
 }
 
 #[test]

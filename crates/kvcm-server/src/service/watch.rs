@@ -121,9 +121,10 @@ impl Watcher {
     async fn next(mut self) -> Option<(meta::GetClusterInfoResponse, Self)> {
         if let Some(next) = self.next {
             tokio::select! {
+                // The change that a step-down makes is told before the end.
                 biased;
-                () = self.services.watching.drain.cancelled() => return None,
                 changed = self.state.changed() => changed.ok()?,
+                () = self.services.watching.drain.cancelled() => return None,
                 () = sleep_until(next) => {}
             }
         }

@@ -6,6 +6,7 @@ mod debugging;
 mod operating;
 mod reading;
 mod registering;
+mod wire;
 mod writing;
 
 use std::path::Path;

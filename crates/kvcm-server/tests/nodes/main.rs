@@ -12,3 +12,4 @@ mod operating;
 mod redis;
 mod single;
 mod support;
+mod watch;
