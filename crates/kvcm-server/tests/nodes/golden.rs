@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::both::ADMIN;
 
 /// What is another value on every machine or in every run.
-const VOLATILE: [&str; 10] = [
+const VOLATILE: [&str; 12] = [
     "admin_http_port",
     "admin_rpc_port",
     "cluster_id",
@@ -20,6 +20,8 @@ const VOLATILE: [&str; 10] = [
     "leader_epoch",
     "meta_http_port",
     "meta_rpc_port",
+    "phases",
+    "reason",
     "version",
 ];
 
