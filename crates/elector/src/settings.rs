@@ -23,7 +23,8 @@ pub struct Settings {
     /// What `forbid` is at least, unless another node leads earlier: without it the node that was
     /// asked to step down would win again. Zero where no other node exists.
     pub yield_after_demote: Duration,
-    /// How long a node whose promotion failed stays out of the race.
+    /// How long a node whose promotion failed stays out of the race. Also, from the beginning of a
+    /// reign, of one whose lock was taken away: it begins at most one reign in that time.
     pub cooldown: Duration,
     /// A promotion that reports no progress for so long is cancelled.
     pub promote_stall: Duration,

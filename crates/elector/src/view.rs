@@ -121,7 +121,7 @@ pub enum Standby {
     CleaningUp,
     /// By order of the operator, until resumed.
     Paused,
-    /// After a step-down or a failed promotion.
+    /// After a step-down, a failed promotion, or a lock that was taken away as soon as it was won.
     Forbidden {
         /// The end of it.
         until: Moment,

@@ -32,6 +32,8 @@ pub(super) struct Campaign {
     stepped_down_at: Option<Moment>,
     /// Out of the race until then, or until another leads.
     yielding_until: Moment,
+    /// When the cool-down ends that began with the latest reign.
+    cool_at: Moment,
     /// Before the next try the stores are asked.
     needs_probe: bool,
     presumed_dead: Option<(Incarnation, Epoch)>,
@@ -43,6 +45,8 @@ pub(super) struct Campaign {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Look {
     Due(Moment),
+    /// The same, while the lock is this node's own and not wanted: hints are of its own doing.
+    OwnLock(Moment),
     /// Its answer tells when the next one is due.
     UnderWay {
         /// A hint came meanwhile: the answer may be older than the hint.
@@ -58,6 +62,7 @@ impl Campaign {
             forbidden_until: Moment::ZERO,
             stepped_down_at: None,
             yielding_until: Moment::ZERO,
+            cool_at: Moment::ZERO,
             needs_probe: false,
             presumed_dead: None,
             strays: Vec::new(),
@@ -70,14 +75,14 @@ impl Campaign {
 
     pub(super) fn next_wake(&self) -> Moment {
         match self.look {
-            Look::Due(at) => at,
+            Look::Due(at) | Look::OwnLock(at) => at,
             Look::UnderWay { .. } => Moment::NEVER,
         }
     }
 
     /// Nothing is under way that could still take or hold the lock.
     pub(super) fn is_quiet(&self) -> bool {
-        matches!(self.look, Look::Due(_)) && self.strays.is_empty()
+        !matches!(self.look, Look::UnderWay { .. }) && self.strays.is_empty()
     }
 
     /// What a step-down or a failure of this node demands.
@@ -112,6 +117,12 @@ impl Campaign {
         }
     }
 
+    /// A backend that takes away what it has just granted would make this node begin reigns at the
+    /// rate of round trips: it begins one in each cool-down.
+    pub(super) fn cool_down(&mut self) {
+        self.forbid_until(self.cool_at);
+    }
+
     pub(super) fn yield_until(&mut self, until: Moment) {
         self.yielding_until = self.yielding_until.max(until);
     }
@@ -122,8 +133,8 @@ impl Campaign {
 
     /// When a call is under way, its answer tells.
     pub(super) fn try_at(&mut self, at: Moment) {
-        if let Look::Due(due) = &mut self.look {
-            *due = at;
+        if !matches!(self.look, Look::UnderWay { .. }) {
+            self.look = Look::Due(at);
         }
     }
 
@@ -131,13 +142,24 @@ impl Campaign {
     /// has answered.
     pub(super) fn try_now(&mut self, at: Moment) {
         self.look = match self.look {
-            Look::Due(due) => Look::Due(due.min(at)),
+            Look::Due(due) | Look::OwnLock(due) => Look::Due(due.min(at)),
             Look::UnderWay { .. } => Look::UnderWay { again: true },
         };
     }
 
-    pub(super) fn stray_released(&mut self, epoch: Epoch) {
+    /// Something may have changed.
+    fn hinted(&mut self, at: Moment) {
+        if !matches!(self.look, Look::OwnLock(_)) {
+            self.try_now(at);
+        }
+    }
+
+    /// A release that nobody waits for was answered. True when it is one of a lock that came too
+    /// late or unwanted.
+    pub(super) fn stray_answered(&mut self, epoch: Epoch) -> bool {
+        let before = self.strays.len();
         self.strays.retain(|stray| *stray != epoch);
+        self.strays.len() < before
     }
 
     /// See [`Core::make_canonical`].
@@ -158,9 +180,15 @@ impl Campaign {
             .map(|since| to - now.since(since))
             .filter(|_| self.forbidden_until > Moment::ZERO);
         self.yielding_until = bound(self.yielding_until);
+        // Read when a reign ends, set when one begins.
+        self.cool_at = if holds {
+            bound(self.cool_at)
+        } else {
+            Moment::ZERO
+        };
         let age = |since| now.since(since).min(longest);
         self.free_since = self.free_since.map(|since| to - age(since));
-        if let Look::Due(due) = &mut self.look {
+        if let Look::Due(due) | Look::OwnLock(due) = &mut self.look {
             // Set anew when the lock is gone.
             *due = if holds { to } else { to + now.until(*due) };
         }
@@ -253,7 +281,7 @@ impl Core {
             // Too late, no longer wanted, or the remains of an earlier reign: an epoch that was
             // given up is never led in again.
             self.retired = self.retired.max(epoch);
-            self.give_back(now, epoch, now, out);
+            self.give_back(now, epoch, out);
             return;
         }
         let me = self.me.clone();
@@ -261,6 +289,7 @@ impl Core {
         self.totals.acquired += 1;
         self.campaign.free_since = None;
         self.campaign.stepped_down_at = None;
+        self.campaign.cool_at = now + self.settings.cooldown;
         self.campaign.answered(now, now);
         self.lock = Lock::Held(Box::new(Held {
             epoch,
@@ -310,8 +339,7 @@ impl Core {
                 self.highest = self.highest.max(epoch);
                 if self.guard.knows(epoch) {
                     self.retired = self.retired.max(epoch);
-                    let again = now + self.settings.loop_interval;
-                    self.give_back(now, epoch, again, out);
+                    self.give_back(now, epoch, out);
                 } else {
                     // Taken once more it tells what came before it.
                     out.push(Command::TryLock {
@@ -330,10 +358,13 @@ impl Core {
         }
     }
 
-    /// Releases a lock that is not wanted and looks `again`, later if it may not be released yet.
-    fn give_back(&mut self, now: Moment, epoch: Epoch, again: Moment, out: &mut Vec<Command>) {
+    /// Releases a lock that is not wanted, as soon as it may be. Each try before that would extend
+    /// it, and cause a hint: the next look is due when it was released.
+    fn give_back(&mut self, now: Moment, epoch: Epoch, out: &mut Vec<Command>) {
         let may_release = self.guard.may_release(now);
-        self.campaign.answered(now, again.max(self.guard.until));
+        // In case that no answer comes.
+        let again = now + self.settings.loop_interval;
+        self.campaign.look = Look::OwnLock(again.max(self.guard.until));
         if may_release {
             self.campaign.strays.push(epoch);
             let reserve = None;
@@ -376,7 +407,7 @@ impl Core {
                     self.campaign.presumed_dead = Some((incarnation, epoch));
                 }
                 let ahead = self.peers.precedence(now, self.settings.priority);
-                self.campaign.try_now(now + ahead);
+                self.campaign.hinted(now + ahead);
             }
         }
     }

@@ -1,5 +1,7 @@
 //! Keeping the lock.
 
+use std::time::Duration;
+
 use coordination_core::RenewOutcome;
 use kvcm_clock::Moment;
 use kvcm_fence::Epoch;
@@ -9,6 +11,9 @@ use super::{
     lock::{Goal, Held, Lock, RENEWALS_IN_FLIGHT, Stage},
 };
 use crate::{DrainEnd, LeaderView};
+
+/// What a failed renewal is tried again after at the soonest.
+const SOONEST_RETRY: Duration = Duration::from_millis(10);
 
 impl Core {
     /// Renews, and moves a step-down on.
@@ -124,6 +129,9 @@ impl Core {
             }
             // No answer changes nothing while the lease lives.
             Err(failed) => {
+                // The last tries come closer and closer, rather than one after the end.
+                let soon = (now.until(held.lease_end) / 2).max(SOONEST_RETRY);
+                held.next_renew = held.next_renew.min(now + soon);
                 self.totals.renew_errors += 1;
                 self.backend_error = Some(failed.message);
             }

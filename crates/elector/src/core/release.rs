@@ -189,7 +189,10 @@ impl Core {
         out: &mut Vec<Command>,
     ) {
         let Some(held) = self.lock.held_in(epoch) else {
-            self.campaign.stray_released(epoch);
+            // What was not wanted is gone: another lock may be had.
+            if self.campaign.stray_answered(epoch) && result.is_ok() {
+                self.campaign.try_now(now);
+            }
             return;
         };
         let Stage::Releasing {
@@ -264,6 +267,7 @@ impl Core {
                 self.campaign.forbid_until(now + self.settings.cooldown);
                 self.campaign.require_probe();
             }
+            LossReason::NotHeld | LossReason::HeldByOther => self.campaign.cool_down(),
             _ => {}
         }
         self.worker.reign_ended(held.epoch, reason.clone());

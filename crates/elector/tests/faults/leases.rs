@@ -162,6 +162,28 @@ fn a_backend_that_accepts_every_renewal_is_overruled_by_the_store() {
     );
 }
 
+/// Case E57: a renewal that failed shortly before the end of the lease is tried again before it.
+#[test]
+fn a_backend_that_is_back_in_the_last_moment_keeps_the_leader() {
+    for left in [90, 50, 25] {
+        let mut stage = Stage::<Core>::leading();
+        let end = stage.election.view().lease_end.unwrap();
+        while stage.now < end - MS(left) {
+            stage.pass(MS(5)).unwrap();
+            while let Some((sent, _)) = stage.take(renews) {
+                let failed = Input::RenewAnswered {
+                    epoch: epoch(7),
+                    sent,
+                    result: Err(down()),
+                };
+                stage.hear(failed).unwrap();
+            }
+        }
+        stage.play(2 * LEASE).unwrap();
+        assert_eq!(stage.gate.unwrap().0, epoch(7), "{left} ms left");
+    }
+}
+
 /// Case E57: however renewals have failed, the next one is due within a loop interval, so a backend
 /// that is back that long before the end keeps the leader.
 #[test]

@@ -226,7 +226,8 @@ fn what_is_late_from_an_earlier_reign_does_not_disturb_the_next() {
         let mut stage = Stage::<Core>::leading();
         stage.lose();
         stage.renewal_finds_nothing(epoch(7)).unwrap();
-        stage.play(MS(300)).unwrap();
+        // Its cool-down first.
+        stage.play(LEASE + MS(200)).unwrap();
         assert_eq!(stage.gate.unwrap().0, epoch(8));
         let mut inputs = late();
         random.shuffle(&mut inputs);
