@@ -21,11 +21,13 @@ use tonic::service::Routes;
 use crate::{
     cluster::Cluster,
     config::{Config, ElectorSettings},
-    health,
-    http::{BodyLimits, ConnectionLimits, JsonRoutes, Listeners, Ports, serve},
+    elections, grpc_health, health,
+    http::{BodyLimits, ConnectionCounters, ConnectionLimits, JsonRoutes, Listeners, Ports, serve},
     logging::LogHandle,
     members::Members,
+    metrics::{Counters, Metrics},
     node::{Endpoint, Node, advertised_host},
+    observe::Observe,
     prepare::{self, Coordination, Prepared},
     reign::{self, Reigns},
     rpc::{AdminRpc, DebugRpc, MetaRpc},
@@ -47,10 +49,17 @@ pub struct App {
     reigns: Arc<Reigns>,
     members: Arc<Members>,
     services: Arc<Services>,
-    servers: Vec<(TcpListener, Router)>,
+    servers: Vec<Server>,
     drain: CancellationToken,
-    /// Tells the streams of leader changes.
-    _news: AbortOnDropHandle<()>,
+    /// Tells the streams of leader changes, and keeps `grpc.health.v1` up to date.
+    _news: [AbortOnDropHandle<()>; 2],
+}
+
+/// A listener, what it serves, and how much.
+struct Server {
+    listener: TcpListener,
+    router: Router,
+    counters: Arc<ConnectionCounters>,
 }
 
 impl std::fmt::Debug for App {
@@ -70,6 +79,7 @@ impl App {
     pub fn build(config: Config, prepared: Prepared, listeners: Listeners) -> anyhow::Result<Self> {
         let ports = listeners.ports().context("cannot read the bound ports")?;
         let clock: Arc<dyn Clock> = Arc::new(BootClock);
+        let counters = Counters::new()?;
         let timer: Arc<dyn Timer> = Arc::new(TokioTimer::new(BootClock));
         let node = Arc::new(Node::new(
             config.elector.node_id.clone(),
@@ -126,7 +136,16 @@ impl App {
         let heartbeat = config.service.watch_heartbeat;
         let watching = Watching::new(state, heartbeat, drain.clone());
         let news = tokio::spawn(State::follow(cluster.clone(), news));
-        let services = Arc::new(Services::new(cluster.clone(), reigns.clone(), watching));
+        let (health, follow) = grpc_health::health(cluster.clone());
+        let news = [news, tokio::spawn(follow)].map(AbortOnDropHandle::new);
+        let prefix = &config.metrics.prefix;
+        let metrics = Metrics::new(prefix, &counters, cluster.clone(), reigns.clone());
+        let services = Arc::new(Services::new(
+            cluster.clone(),
+            reigns.clone(),
+            Arc::new(metrics),
+            watching,
+        ));
         tracing::info!(
             node = %node.owner,
             host = node.endpoint.host,
@@ -134,7 +153,17 @@ impl App {
             ?ports,
             "node built"
         );
-        let servers = servers(&config, &services, listeners)?;
+        let pages = pages(&config, &services);
+        let reflection = tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(kvcm_proto::DESCRIPTORS)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+            .build_v1()
+            .context("the descriptors of the protocol are damaged")?;
+        let tools = |routes: Routes| {
+            let routes = routes.add_service(health.clone());
+            routes.add_service(reflection.clone())
+        };
+        let servers = servers(&config, &services, listeners, &counters, pages, tools)?;
         Ok(Self {
             config,
             ports,
@@ -147,7 +176,7 @@ impl App {
             services,
             servers,
             drain,
-            _news: AbortOnDropHandle::new(news),
+            _news: news,
         })
     }
 
@@ -173,8 +202,13 @@ impl App {
         let drain = self.drain;
         let limits = ConnectionLimits::from(&self.config.service);
         let mut serving = JoinSet::new();
-        for (listener, router) in self.servers {
-            serving.spawn(serve(listener, router, limits, drain.clone()));
+        for server in self.servers {
+            let Server {
+                listener,
+                router,
+                counters,
+            } = server;
+            serving.spawn(serve(listener, router, limits, drain.clone(), counters));
         }
         if let Some(path) = &self.config.service.ports_file {
             write_ports(path, &self.ports).with_context(|| {
@@ -289,41 +323,73 @@ fn settings(config: &Config, coordination: &Coordination, node: &Node) -> anyhow
     Ok(settings)
 }
 
-/// A listener and what it serves, for each port.
+/// What people and their tools read on the admin HTTP port.
+fn pages(config: &Config, services: &Arc<Services>) -> Router {
+    let pages = health::routes(services.clone()).merge(elections::routes(services.cluster.clone()));
+    match config.metrics.prometheus {
+        true => pages.merge(services.metrics.clone().routes()),
+        false => pages,
+    }
+}
+
+/// A listener and what it serves, for each port. `tools` adds what every gRPC port has.
 fn servers(
     config: &Config,
     services: &Arc<Services>,
     listeners: Listeners,
-) -> anyhow::Result<Vec<(TcpListener, Router)>> {
+    counters: &Counters,
+    pages: Router,
+    tools: impl Fn(Routes) -> Routes,
+) -> anyhow::Result<Vec<Server>> {
     let bytes = config.service.limits.request_bytes;
     let (meta, admin) = (MetaRpc(services.clone()), AdminRpc(services.clone()));
     let meta_grpc = MetaServiceServer::new(meta.clone()).max_decoding_message_size(bytes);
     let admin_grpc = AdminServiceServer::new(admin.clone()).max_decoding_message_size(bytes);
     let json = || JsonRoutes::new(BodyLimits::from(&config.service));
-    let listener = TcpListener::from_std;
+    let server = |name, listener, router: Router, methods| {
+        let observe = Observe::new(methods, &config.log, Arc::new(BootClock));
+        anyhow::Ok(Server {
+            listener: TcpListener::from_std(listener)?,
+            router: router.layer(observe),
+            counters: counters.connections.listener(name),
+        })
+    };
+    let http = |name, service, listener, routes: JsonRoutes| {
+        server(
+            name,
+            listener,
+            routes.finish(),
+            counters.calls.http(service),
+        )
+    };
+    let grpc = |name, listener, routes| {
+        let router = tools(routes).into_axum_router();
+        server(name, listener, router, counters.calls.grpc())
+    };
     let mut servers = vec![
-        (
-            listener(listeners.http)?,
-            meta.streams(meta.routes(json())).finish(),
-        ),
-        (
-            listener(listeners.admin_http)?,
-            admin
-                .routes(json())
-                .merge(health::routes(services.clone()))
-                .finish(),
-        ),
+        http(
+            "http",
+            "MetaService",
+            listeners.http,
+            meta.streams(meta.routes(json())),
+        )?,
+        http(
+            "admin_http",
+            "AdminService",
+            listeners.admin_http,
+            admin.routes(json()).merge(pages),
+        )?,
     ];
     let debug = listeners.debug_http.map(|own| {
         let debug = DebugRpc(services.clone());
         let grpc = DebugServiceServer::new(debug.clone()).max_decoding_message_size(bytes);
-        (own, debug.routes(json()).finish(), grpc)
+        (own, debug.routes(json()), grpc)
     });
     let (debug_http, debug_grpc) = debug
-        .map(|(own, router, grpc)| ((own, router), grpc))
+        .map(|(own, routes, grpc)| ((own, routes), grpc))
         .unzip();
-    if let Some((own, router)) = debug_http {
-        servers.push((listener(own)?, router));
+    if let Some((own, routes)) = debug_http {
+        servers.push(http("debug_http", "DebugService", own, routes)?);
     }
     let rpc = Routes::new(meta_grpc);
     let with_admin = |routes: Option<Routes>| {
@@ -338,12 +404,11 @@ fn servers(
     };
     match listeners.admin_rpc {
         Some(own) => {
-            servers.push((listener(own)?, with_admin(None).into_axum_router()));
-            servers.push((listener(listeners.rpc)?, rpc.into_axum_router()));
+            servers.push(grpc("admin_rpc", own, with_admin(None))?);
+            servers.push(grpc("rpc", listeners.rpc, rpc)?);
         }
         None => {
-            let rpc = with_admin(Some(rpc));
-            servers.push((listener(listeners.rpc)?, rpc.into_axum_router()));
+            servers.push(grpc("rpc", listeners.rpc, with_admin(Some(rpc)))?);
         }
     }
     Ok(servers)

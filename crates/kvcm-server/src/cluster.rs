@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
 };
@@ -21,6 +21,18 @@ use crate::{
 /// When a client should ask again while nobody leads.
 const RETRY_AFTER: Duration = Duration::from_millis(20);
 
+/// The words of [`Hint::reason`].
+const REASONS: [&str; 8] = [
+    "recovering",
+    "demoting",
+    "epoch_below_minimum",
+    "lease_ended",
+    "stopping",
+    "follower",
+    "backend_unavailable",
+    "electing",
+];
+
 /// What this node can tell about the cluster.
 #[derive(Debug)]
 pub(crate) struct Cluster {
@@ -33,6 +45,8 @@ pub(crate) struct Cluster {
     campaigns: AtomicBool,
     /// An election that has not turned for so long hangs.
     turn_limit: Duration,
+    /// How often callers were refused, for each of [`REASONS`].
+    refusals: [AtomicU64; REASONS.len()],
     /// Why a store was of no use when it was last asked.
     store_error: RwLock<Option<String>>,
 }
@@ -80,6 +94,7 @@ impl Cluster {
             id: RwLock::default(),
             campaigns: AtomicBool::new(false),
             turn_limit,
+            refusals: Default::default(),
             store_error: RwLock::default(),
         }
     }
@@ -188,7 +203,12 @@ impl Cluster {
         leader_info(&self.elector.view(), &self.node, self.leads(), now)
     }
 
-    /// Where a refused caller should go.
+    /// How often callers were refused, by the reason that they were told.
+    pub(crate) fn refusals(&self) -> [(&'static str, u64); REASONS.len()] {
+        std::array::from_fn(|at| (REASONS[at], self.refusals[at].load(Relaxed)))
+    }
+
+    /// Where a refused caller should go; counts the refusal.
     pub(crate) fn hint(&self) -> Hint {
         let now = self.clock.now();
         let view = self.elector.view().clone();
@@ -205,6 +225,9 @@ impl Cluster {
             Role::Follower if view.backend_error.is_some() => "backend_unavailable",
             Role::Follower => "electing",
         };
+        if let Some(at) = REASONS.iter().position(|word| *word == reason) {
+            self.refusals[at].fetch_add(1, Relaxed);
+        }
         let retry_after = if reachable {
             Duration::ZERO
         } else {

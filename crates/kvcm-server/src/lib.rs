@@ -1,17 +1,22 @@
 //! The kvcm server: configuration, services, composition.
 
 pub mod app;
+mod audit;
 pub mod cli;
 mod cluster;
 mod cluster_id;
 pub mod config;
 mod convert;
+mod elections;
 mod faults;
+mod grpc_health;
 mod health;
 pub mod http;
 pub mod logging;
 mod members;
+mod metrics;
 mod node;
+mod observe;
 pub mod prepare;
 mod reign;
 mod reply;

@@ -8,7 +8,10 @@ use tracing_subscriber::{
     util::SubscriberInitExt, util::TryInitError,
 };
 
-use crate::config::{LogFormat, LogLevel, LogSettings};
+use crate::{
+    config::{LogFormat, LogLevel, LogSettings},
+    observe::target,
+};
 
 /// Changes the log level of a running server.
 #[derive(Debug, Clone)]
@@ -62,7 +65,10 @@ fn filter(level: LogLevel) -> EnvFilter {
     };
     let chatty = ["h2", "hyper", "hyper_util", "tonic", "tower", "redis"];
     let chatty = chatty.map(|name| format!(",{name}={libraries}")).concat();
-    EnvFilter::new(format!("{own}{chatty}"))
+    // Logs that were asked for by a key of their own do not depend on the level.
+    let asked = [target::ACCESS, target::AUDIT, target::SLOW];
+    let asked = asked.map(|name| format!(",{name}=info")).concat();
+    EnvFilter::new(format!("{own}{chatty}{asked}"))
 }
 
 #[cfg(test)]
@@ -94,7 +100,12 @@ mod tests {
     fn logged(level: LogLevel, format: LogFormat, work: impl FnOnce(&LogHandle)) -> Vec<String> {
         let memory = Memory::default();
         let writer = memory.clone();
-        let settings = LogSettings { level, format };
+        let settings = LogSettings {
+            level,
+            format,
+            access: false,
+            slow: None,
+        };
         let (subscriber, handle) = subscriber(settings, move || writer.clone(), false);
         tracing::subscriber::with_default(subscriber, || work(&handle));
         let bytes = memory.0.lock().clone();

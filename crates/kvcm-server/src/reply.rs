@@ -8,6 +8,7 @@ use kvcm_proto::{admin, debug, meta};
 
 use crate::{
     cluster::{Cluster, Hint},
+    http::Answer,
     node::Endpoint,
 };
 
@@ -184,7 +185,7 @@ pub(crate) fn millis(duration: Duration) -> i64 {
 }
 
 /// A response that carries a header.
-pub(crate) trait Reply: Default + Send + 'static {
+pub(crate) trait Reply: Answer + Default + Send + 'static {
     /// Puts the header in.
     fn set_header(&mut self, header: Header);
 
@@ -237,6 +238,15 @@ macro_rules! package {
         }
 
         $(
+            impl Answer for $package::$reply {
+                fn header(&self) -> (i32, &str) {
+                    self.header.as_ref().map_or((0, ""), |header| {
+                        let code = header.status.as_ref().map_or(0, |status| status.code);
+                        (code, &header.request_id)
+                    })
+                }
+            }
+
             impl Reply for $package::$reply {
                 fn set_header(&mut self, header: Header) {
                     self.header = Some(header.into());
@@ -276,6 +286,15 @@ package!(
         GetLeaderElectorConfigResponse,
     ]
 );
+
+impl Answer for debug::CommonResponse {
+    fn header(&self) -> (i32, &str) {
+        self.header.as_ref().map_or((0, ""), |header| {
+            let code = header.status.as_ref().map_or(0, |status| status.code);
+            (code, &header.request_id)
+        })
+    }
+}
 
 impl Reply for debug::CommonResponse {
     fn set_header(&mut self, header: Header) {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::{
     Key, Kind,
-    options::{count, flag, format, ip, is_host, level, ms, optional, port},
+    options::{count, flag, format, ip, is_host, level, metric_prefix, ms, optional, port},
 };
 
 const PORT: u64 = 65535;
@@ -260,6 +260,35 @@ pub static KEYS: &[Key] = &[
         "how log lines look: text or json",
         |config, text| format(text).map(|value| config.log.format = value),
     ),
+    Key::text(
+        "kvcm.logger.access_log",
+        "false",
+        FLAG,
+        "tell each call in one log line: service, method, transport, peer, code, microseconds, \
+         request id",
+        |config, text| flag(text).map(|value| config.log.access = value),
+    ),
+    Key::number(
+        "kvcm.logger.slow_call_ms",
+        "1000",
+        [0, HOUR_MS],
+        "calls that take so long are told in a warning, in milliseconds; 0: none is",
+        |config, value| config.log.slow = (value > 0).then(|| ms(value)),
+    ),
+    Key::text(
+        "kvcm.metrics.enable_prometheus",
+        "true",
+        FLAG,
+        "serve GET /metrics on the admin HTTP port, in Prometheus' text format",
+        |config, text| flag(text).map(|value| config.metrics.prometheus = value),
+    ),
+    Key::text(
+        "kvcm.metrics.prometheus_prefix",
+        "kvcm",
+        "letters, digits and underscores, not a digit first, or nothing",
+        "what the names on that page begin with, before an underscore; empty: nothing",
+        |config, text| metric_prefix(text).map(|value| config.metrics.prefix = value),
+    ),
     Key::unused(
         "kvcm.service.io_thread_num",
         "2",
@@ -299,12 +328,6 @@ pub static KEYS: &[Key] = &[
         "kvcm.metrics.report_interval_ms",
         "20000",
         "period of the metrics reporter",
-    ),
-    Key::unused("kvcm.metrics.enable_prometheus", "true", "GET /metrics"),
-    Key::unused(
-        "kvcm.metrics.prometheus_prefix",
-        "kvcm",
-        "prefix of metric names",
     ),
     Key::unused(
         "kvcm.metrics.revisit_interval_buckets",
@@ -467,9 +490,13 @@ mod tests {
                 (_, Kind::Number { .. }) => other(key).to_string(),
                 ("kvcm.registry_storage.uri", _) => "local:///d".to_owned(),
                 (_, Kind::Uri { .. }) => "file:///d".to_owned(),
-                ("kvcm.allow_private_stores" | "kvcm.service.enable_debug_service", _) => {
-                    "true".to_owned()
-                }
+                (
+                    "kvcm.allow_private_stores"
+                    | "kvcm.logger.access_log"
+                    | "kvcm.service.enable_debug_service",
+                    _,
+                ) => "true".to_owned(),
+                ("kvcm.metrics.enable_prometheus", _) => "false".to_owned(),
                 ("kvcm.service.bind_address", _) => "::1".to_owned(),
                 ("kvcm.logger.format", _) => "json".to_owned(),
                 _ => "x".to_owned(),

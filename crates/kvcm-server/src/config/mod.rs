@@ -30,7 +30,8 @@ pub use load::{Effective, Loaded};
 pub use mistake::{Mistake, Mistakes};
 pub use reference::reference;
 pub use settings::{
-    Config, ElectorSettings, LogFormat, LogLevel, LogSettings, RequestLimits, ServiceSettings,
+    Config, ElectorSettings, LogFormat, LogLevel, LogSettings, MetricsSettings, RequestLimits,
+    ServiceSettings,
 };
 pub use sources::Sources;
 

@@ -18,6 +18,13 @@ pub(super) fn optional(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
+/// What the name of a metric may begin with.
+pub(super) fn metric_prefix(text: &str) -> Option<String> {
+    let is_fine = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let digit_first = text.starts_with(|c: char| c.is_ascii_digit());
+    (text.chars().all(is_fine) && !digit_first && text.len() <= 64).then(|| text.to_owned())
+}
+
 /// A host name or address without scheme, port or path.
 pub(super) fn is_host(text: &str) -> bool {
     let inner = text.strip_prefix('[').and_then(|t| t.strip_suffix(']'));

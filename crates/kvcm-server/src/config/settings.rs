@@ -26,6 +26,8 @@ pub struct Config {
     pub service: ServiceSettings,
     /// Logging.
     pub log: LogSettings,
+    /// Metrics.
+    pub metrics: MetricsSettings,
     /// Path of the startup configuration; none: the built-in one.
     pub startup_config: Option<PathBuf>,
     /// Run although the stores of the nodes may silently differ.
@@ -95,6 +97,19 @@ pub struct LogSettings {
     pub level: LogLevel,
     /// Text or JSON.
     pub format: LogFormat,
+    /// Whether each call is told.
+    pub access: bool,
+    /// Calls that take so long are told; none: no call is.
+    pub slow: Option<Duration>,
+}
+
+/// What is told to those who watch the node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MetricsSettings {
+    /// Whether there is a page for Prometheus on the admin HTTP port.
+    pub prometheus: bool,
+    /// What its names begin with, without the underscore after it; may be empty.
+    pub prefix: String,
 }
 
 /// How severe a log line is.
@@ -154,6 +169,12 @@ impl Config {
             log: LogSettings {
                 level: LogLevel::Info,
                 format: LogFormat::Text,
+                access: false,
+                slow: None,
+            },
+            metrics: MetricsSettings {
+                prometheus: false,
+                prefix: String::new(),
             },
             startup_config: None,
             allow_private_stores: false,

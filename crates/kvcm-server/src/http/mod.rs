@@ -7,18 +7,23 @@
 mod body;
 mod connection;
 mod context;
+mod counters;
 mod limits;
 mod listeners;
+mod outcome;
 mod prefixed;
 mod refusal;
 mod routes;
 mod serve;
 
 pub use context::{CallContext, HeaderError, Remote, TraceParent};
+pub use counters::ConnectionCounters;
 pub use limits::{BodyLimits, ConnectionLimits};
 pub use listeners::{Listeners, Ports};
+pub use outcome::{Answer, Outcome};
 pub use refusal::Refusal;
 pub use routes::JsonRoutes;
+pub(crate) use routes::path;
 pub use serve::{Served, serve};
 
 #[cfg(test)]

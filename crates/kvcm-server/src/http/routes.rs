@@ -14,9 +14,10 @@ use prost::{Message, Name};
 use tracing::error;
 
 use super::{
-    BodyLimits, CallContext, Refusal, body,
+    Answer, BodyLimits, CallContext, Refusal, body,
     refusal::{UNPRINTABLE, json_response},
 };
+use crate::audit;
 
 /// One line of JSON per answer.
 const LINES: HeaderValue = HeaderValue::from_static("application/x-ndjson");
@@ -45,7 +46,7 @@ impl JsonRoutes {
     pub fn call<Req, Resp, F, Fut>(self, rpc: &str, call: F) -> Self
     where
         Req: Message + Name + Default + 'static,
-        Resp: Message + Name + 'static,
+        Resp: Message + Name + Answer + 'static,
         F: Fn(CallContext, Req) -> Fut + Clone + Send + Sync + 'static,
         Fut: Future<Output = Resp> + Send,
     {
@@ -55,7 +56,11 @@ impl JsonRoutes {
                 let request = request(&body)?;
                 // Not needed any more, and possibly megabytes.
                 drop(body);
-                Ok(print(&call(context, request).await))
+                let subject = audit::subject(&request);
+                let answer = call(context, request).await;
+                let mut response = print(&answer);
+                response.extensions_mut().insert(answer.outcome(subject));
+                Ok(response)
             }
         })
     }
@@ -132,7 +137,7 @@ impl JsonRoutes {
 }
 
 /// `GetCacheLocation` → `/api/getCacheLocation`.
-fn path(rpc: &str) -> String {
+pub(crate) fn path(rpc: &str) -> String {
     let mut letters = rpc.chars();
     let first = letters.next().map(|letter| letter.to_ascii_lowercase());
     let first = first.map(String::from).unwrap_or_default();

@@ -12,7 +12,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{debug, info, warn};
 
 use super::{
-    ConnectionLimits,
+    ConnectionCounters, ConnectionLimits,
     connection::{self, Ends},
 };
 
@@ -33,6 +33,7 @@ pub async fn serve(
     router: Router,
     limits: ConnectionLimits,
     drain: CancellationToken,
+    counters: Arc<ConnectionCounters>,
 ) -> Served {
     let cut = CancellationToken::new();
     let _cut_on_drop = cut.clone().drop_guard();
@@ -40,7 +41,7 @@ pub async fn serve(
         drain: drain.clone(),
         cut: cut.clone(),
     };
-    let connections = Connections::new(limits, router, ends);
+    let connections = Connections::new(limits, router, ends, counters);
     tokio::select! {
         biased;
         () = drain.cancelled() => {}
@@ -69,10 +70,16 @@ struct Connections {
     ends: Ends,
     free: Arc<Semaphore>,
     tasks: TaskTracker,
+    counters: Arc<ConnectionCounters>,
 }
 
 impl Connections {
-    fn new(limits: ConnectionLimits, router: Router, ends: Ends) -> Self {
+    fn new(
+        limits: ConnectionLimits,
+        router: Router,
+        ends: Ends,
+        counters: Arc<ConnectionCounters>,
+    ) -> Self {
         let count = limits.connections.min(Semaphore::MAX_PERMITS);
         Self {
             limits,
@@ -80,6 +87,7 @@ impl Connections {
             ends,
             free: Arc::new(Semaphore::new(count)),
             tasks: TaskTracker::new(),
+            counters,
         }
     }
 
@@ -91,6 +99,7 @@ impl Connections {
                 Ok((stream, peer)) => {
                     let Ok(permit) = Arc::clone(&self.free).try_acquire_owned() else {
                         // Closing tells the client to go elsewhere; waiting would tell nothing.
+                        self.counters.count_refused();
                         refused += 1;
                         if refused == 1 {
                             let limit = self.limits.connections;
@@ -117,12 +126,15 @@ impl Connections {
 
     fn spawn(&self, stream: TcpStream, peer: SocketAddr, permit: OwnedSemaphorePermit) {
         let (router, limits, ends) = (self.router.clone(), self.limits, self.ends.clone());
+        let counters = self.counters.clone();
+        counters.count_accepted();
         self.tasks.spawn(async move {
             let was_cut = connection::serve(stream, peer, router, limits, ends).await;
             if was_cut {
                 debug!(%peer, "connection cut");
             }
             drop(permit);
+            counters.count_ended();
         });
     }
 }

@@ -50,7 +50,13 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let drain = CancellationToken::new();
-        let served = tokio::spawn(serve(listener, router, limits, drain.clone()));
+        let served = tokio::spawn(serve(
+            listener,
+            router,
+            limits,
+            drain.clone(),
+            Arc::default(),
+        ));
         Self {
             address,
             drain,

@@ -7,11 +7,13 @@ mod meta;
 use std::{future::Future, panic::AssertUnwindSafe};
 
 use futures_util::FutureExt as _;
+use prost::{Message, Name};
 use tonic::{Request, Response, Status};
 
 pub(crate) use self::{admin::AdminRpc, debug::DebugRpc, meta::MetaRpc};
 use crate::{
-    http::CallContext,
+    audit,
+    http::{Answer, CallContext},
     reply::{Header, Reply},
     service::Services,
 };
@@ -124,14 +126,22 @@ async fn unary<Req, Resp, Fut>(
     call: impl FnOnce(CallContext, Req) -> Fut,
 ) -> Result<Response<Resp>, Status>
 where
+    Req: Message + Name,
+    Resp: Answer,
     Fut: Future<Output = Resp> + Send,
 {
     let (context, message) = open(request)?;
+    let subject = audit::subject(&message);
     let answer = AssertUnwindSafe(call(context, message))
         .catch_unwind()
         .await;
     answer
-        .map(Response::new)
+        .map(|answer| {
+            let outcome = answer.outcome(subject);
+            let mut response = Response::new(answer);
+            response.extensions_mut().insert(outcome);
+            response
+        })
         .map_err(|_| Status::internal("the call panicked; see the log"))
 }
 

@@ -79,7 +79,10 @@ impl Services {
             };
             let mut locations = Vec::new();
             let mut sink = |view: &View<'_>| locations.push(convert::meta::location(view));
-            reign.cache.locate(&lookup, &mut sink)?;
+            let found = reign.cache.locate(&lookup, &mut sink)?;
+            self.metrics
+                .lookups()
+                .count(asked(reign, &request.instance_id, blocks), found);
             Ok(meta::GetCacheLocationResponse {
                 locations,
                 header: None,
@@ -102,6 +105,9 @@ impl Services {
                 blocks,
                 window: request.sw_size,
             })?;
+            self.metrics
+                .lookups()
+                .count(asked(reign, &request.instance_id, blocks), found);
             let cache_location_len = i64::try_from(found).unwrap_or(i64::MAX);
             Ok(meta::GetCacheLocationLenResponse {
                 cache_location_len,
@@ -280,4 +286,14 @@ fn valid<T>(
         [_, _, ..] => Err(CallError::missing(&missing)),
         _ => result.map_err(Into::into),
     }
+}
+
+/// How many keys a lookup asks for.
+fn asked(reign: &Reign, instance_id: &str, blocks: Blocks<'_>) -> usize {
+    if !blocks.keys.is_empty() {
+        return blocks.keys.len();
+    }
+    let instance = reign.registry.instance(instance_id);
+    let block_size = instance.and_then(|instance| usize::try_from(instance.block_size).ok());
+    block_size.map_or(0, |size| blocks.tokens.len() / size.max(1))
 }

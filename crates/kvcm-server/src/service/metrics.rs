@@ -16,7 +16,7 @@ impl Services {
         admin::GetMetricsResponse {
             header: Some(Header::ok(&request.trace_id).into()),
             timestamp: i64::try_from(wall_clock_ms()).unwrap_or(i64::MAX),
-            metrics: Vec::new(),
+            metrics: self.metrics.protocol(),
             extra_data: String::new(),
         }
     }

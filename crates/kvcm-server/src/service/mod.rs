@@ -22,7 +22,9 @@ use parking_lot::Mutex;
 
 use self::accounts::Hashing;
 pub(crate) use self::watch::{State, Watching};
-use crate::{cluster::Cluster, faults::Faults, logging::LogHandle, reign::Reigns};
+use crate::{
+    cluster::Cluster, faults::Faults, logging::LogHandle, metrics::Metrics, reign::Reigns,
+};
 
 /// The calls of the protocol. Each takes a request and gives a response whose header tells how it
 /// went; none fails in any other way.
@@ -39,11 +41,18 @@ pub(crate) struct Services {
     /// Set when this process's log is ours.
     pub(crate) log: OnceLock<LogHandle>,
     hashing: Hashing,
+    /// What is counted and measured.
+    pub(crate) metrics: Arc<Metrics>,
 }
 
 impl Services {
     /// Calls of a node.
-    pub(crate) fn new(cluster: Arc<Cluster>, reigns: Arc<Reigns>, watching: Watching) -> Self {
+    pub(crate) fn new(
+        cluster: Arc<Cluster>,
+        reigns: Arc<Reigns>,
+        metrics: Arc<Metrics>,
+        watching: Watching,
+    ) -> Self {
         Self {
             cluster,
             reigns,
@@ -52,6 +61,7 @@ impl Services {
             watching,
             log: OnceLock::new(),
             hashing: Hashing::default(),
+            metrics,
         }
     }
 }

@@ -1,0 +1,99 @@
+//! What a node counts and measures, and how it is read: as a page for Prometheus and as the
+//! answer of GetMetrics.
+//!
+//! Each [`App`](crate::app::App) has a registry of its own, so that several live in one process.
+//! What a call costs is a few atomic additions: its counters are looked up when the node is built.
+//! Everything else is read from the node's memory when somebody asks.
+
+mod calls;
+mod connections;
+mod election;
+mod families;
+mod latency;
+mod lookups;
+mod node;
+mod page;
+mod protocol;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use prometheus_client::registry::Registry;
+
+use self::families::{Families, Source};
+pub(crate) use self::{
+    calls::{Calls, Ending, Method},
+    connections::Connections,
+    lookups::Lookups,
+};
+use crate::{cluster::Cluster, reign::Reigns};
+
+/// The metrics of a node.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    registry: Registry,
+    families: Arc<Families>,
+    calls: Arc<Calls>,
+    lookups: Arc<Lookups>,
+}
+
+/// What is counted where it happens; everything else is read from its owner.
+#[derive(Clone, Debug)]
+pub(crate) struct Counters {
+    /// Calls, over either protocol.
+    pub(crate) calls: Arc<Calls>,
+    /// Keys that were looked up.
+    pub(crate) lookups: Arc<Lookups>,
+    /// Connections of each listener.
+    pub(crate) connections: Arc<Connections>,
+}
+
+impl Counters {
+    /// All at zero.
+    ///
+    /// # Errors
+    /// When the descriptors of the protocol cannot be read.
+    pub(crate) fn new() -> anyhow::Result<Self> {
+        Ok(Self {
+            calls: Arc::new(Calls::new()?),
+            lookups: Arc::default(),
+            connections: Arc::default(),
+        })
+    }
+}
+
+impl Metrics {
+    /// Metrics of a node, with `prefix_` before each name; nothing before it when that is empty.
+    pub(crate) fn new(
+        prefix: &str,
+        counters: &Counters,
+        cluster: Arc<Cluster>,
+        reigns: Arc<Reigns>,
+    ) -> Self {
+        let mut registry = match prefix {
+            "" => Registry::default(),
+            prefix => Registry::with_prefix(prefix),
+        };
+        counters.calls.register(&mut registry);
+        let sources: Vec<Box<dyn Source>> = vec![
+            Box::new(election::Election::new(cluster.clone())),
+            Box::new(node::NodeState::new(cluster, reigns)),
+            Box::new(counters.lookups.clone()),
+            Box::new(counters.connections.clone()),
+        ];
+        let families = Arc::new(Families::new(sources));
+        registry.register_collector(Box::new(families.clone()));
+        Self {
+            registry,
+            families,
+            calls: counters.calls.clone(),
+            lookups: counters.lookups.clone(),
+        }
+    }
+
+    /// Keys that were looked up.
+    pub(crate) fn lookups(&self) -> &Lookups {
+        &self.lookups
+    }
+}
