@@ -177,9 +177,11 @@ impl Cluster {
 
     /// What this node tells the others about itself.
     pub(crate) fn condition(&self) -> Condition {
+        let standby = self.elector.view().standby;
         Condition {
             role: self.role(),
             ready: self.ready().is_ok(),
+            eligible: standby.is_none_or(|standby| !standby.forbids()),
         }
     }
 

@@ -195,14 +195,18 @@ impl Reigns {
     }
 
     /// Keeps up with the cluster's id for ever, so that this node can say it and keep it alive when
-    /// the backend loses its data. A leader goes by what its promotion found.
+    /// the backend loses its data, and with whether the stores answer. A leader goes by what its
+    /// promotion found.
     pub(crate) async fn learn_cluster_id(&self) {
         while let Some(cluster) = self.cluster.get() {
             let stored = cluster_id::stored(&*self.parts.backend, &*self.parts.clock).await;
-            // That the backend is away the election knows better, and it may pass in a moment.
-            cluster.store_answered(match &stored {
-                Err(error @ Error::Fatal { .. }) => Err(error.to_string()),
-                Ok(_) | Err(Error::Unavailable { .. }) => Ok(()),
+            let probed = self.parts.stores.probe(CALL).await;
+            cluster.elector().set_stores_ok(probed.is_ok());
+            cluster.store_answered(match (&stored, probed) {
+                // That the backend is away the election knows better, and it may pass in a moment.
+                (Err(error @ Error::Fatal { .. }), _) => Err(error.to_string()),
+                (_, Err(error)) => Err(format!("registry: {error}")),
+                (_, Ok(())) => Ok(()),
             });
             match stored {
                 Ok(Some(id)) if cluster.elector().view().role == Role::Follower => {

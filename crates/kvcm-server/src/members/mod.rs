@@ -8,8 +8,8 @@ mod tests;
 use std::{sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
-use coordination_core::{Backend, Error, Expect, NODE_KEY_PREFIX, SetOutcome, Value};
-use elector::{Elector, Role};
+use coordination_core::{Backend, Error, Expect, NODE_KEY_PREFIX, Owner, SetOutcome, Value};
+use elector::{Elector, Peer, Role};
 use kvcm_clock::{Clock, Moment, Timer};
 use parking_lot::Mutex;
 
@@ -33,6 +33,8 @@ pub(crate) struct Condition {
     pub(crate) role: Role,
     /// Whether it can answer discovery and could campaign.
     pub(crate) ready: bool,
+    /// Whether it may campaign: nobody has paused it.
+    pub(crate) eligible: bool,
 }
 
 /// Keeps this node's record alive and the others' in memory, so that no request of a client ever
@@ -165,9 +167,13 @@ impl Members {
         let mut view = elector.watch();
         loop {
             let said = condition();
-            if let Err(error) = self.beat(said).await {
-                tracing::debug!(%error, "heartbeat failed");
+            match self.beat(said).await {
+                Ok(()) => elector.set_peers(self.peers()),
+                // Nobody is called dead because the backend is away; the election knows how old
+                // its view of the others is.
+                Err(error) => tracing::debug!(%error, "heartbeat failed"),
             }
+            elector.set_ready(said.ready);
             let now = self.clock.now();
             self.timer.sleep_until(now + HURRY).await;
             let changed = async {
@@ -201,6 +207,25 @@ impl Members {
             self.backend.delete_value(&key, expect, deadline).await?;
         }
         Ok(())
+    }
+
+    /// All nodes, as the election wants to know them.
+    fn peers(&self) -> Vec<Peer> {
+        let roster = self.seen.load();
+        let peers = roster.at(self.clock.now()).filter_map(|(member, alive)| {
+            let record = &member.record;
+            Some(Peer {
+                owner: Owner {
+                    node: record.endpoint.node_id.parse().ok()?,
+                    incarnation: record.incarnation.parse().ok()?,
+                },
+                alive,
+                ready: record.ready,
+                eligible: record.eligible,
+                priority: record.priority,
+            })
+        });
+        peers.collect()
     }
 
     async fn beat(&self, condition: Condition) -> Result<(), Error> {
@@ -264,6 +289,8 @@ impl Members {
             incarnation: self.node.owner.incarnation.to_string(),
             role: condition.role.as_str().to_owned(),
             ready: condition.ready,
+            eligible: condition.eligible,
+            priority: 0,
             version: VERSION.to_owned(),
         };
         let text = serde_json::to_string(&record).map_err(Error::not_done)?;

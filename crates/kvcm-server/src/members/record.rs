@@ -29,6 +29,10 @@ pub(crate) struct NodeRecord {
     pub(crate) role: String,
     /// Whether it can answer discovery and could campaign.
     pub(crate) ready: bool,
+    /// Whether it may campaign: nobody has paused it.
+    pub(crate) eligible: bool,
+    /// Nodes of a higher one are given the first chance.
+    pub(crate) priority: u8,
     /// Its version.
     pub(crate) version: String,
 }

@@ -9,10 +9,12 @@ use crate::node::Endpoint;
 const LEADER: Condition = Condition {
     role: Role::Leader,
     ready: true,
+    eligible: true,
 };
 const FOLLOWER: Condition = Condition {
     role: Role::Follower,
     ready: true,
+    eligible: true,
 };
 
 struct Bench {
@@ -183,4 +185,30 @@ async fn a_dead_node_is_expired_within_its_time_to_live_and_disappears_after_thr
         };
         assert_eq!(seen(&a), expected, "{second} s");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_election_is_told_who_is_alive_ready_and_eligible() {
+    let bench = Bench::new();
+    let (a, b) = (bench.member("a"), bench.member("b"));
+    a.join().await.unwrap();
+    b.join().await.unwrap();
+    let paused = Condition {
+        eligible: false,
+        ..FOLLOWER
+    };
+    b.beat(paused).await.unwrap();
+    a.beat(LEADER).await.unwrap();
+    let told = |alive| Peer {
+        owner: b.node.owner.clone(),
+        alive,
+        ready: true,
+        eligible: false,
+        priority: 0,
+    };
+    assert_eq!(a.peers()[1], told(true));
+    tokio::time::sleep(RECORD_TTL).await;
+    a.beat(LEADER).await.unwrap();
+    assert_eq!(a.peers()[1], told(false));
+    assert!(a.peers()[0].is_candidate());
 }

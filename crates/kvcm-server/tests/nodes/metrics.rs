@@ -163,3 +163,33 @@ async fn the_page_has_the_configured_prefix_and_type_and_can_be_switched_off() {
         .unwrap();
     assert_eq!(reply.status, 404);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn get_metrics_tells_calls_by_the_names_that_public_tools_look_for() {
+    let dir = TempDir::new().unwrap();
+    let cluster = start_on(1, 5_000, "memory://", dir.path(), &[]).await;
+    leader_of(&cluster, &[0]).await;
+    let address = cluster.ports()[0].admin_http();
+    for _ in 0..2 {
+        call(address, "listStorage", json!({})).await;
+    }
+    let answer = call(address, "getMetrics", json!({})).await;
+    assert_eq!(code(&answer), "OK", "{answer}");
+    let metrics = answer["metrics"].as_array().unwrap();
+    let tag = json!([{"tag_key": "api_name", "tag_value": "ListStorage"}]);
+    let value = |name: &str| {
+        let mut metrics = metrics.iter();
+        let found =
+            metrics.find(|metric| metric["metric_name"] == name && metric["metric_tags"] == tag);
+        found.map(|metric| metric["metric_value"].clone()).unwrap()
+    };
+    assert_eq!(value("service.query_counter"), json!({"int_value": "2"}));
+    let mean = value("service.query_rt_us")["float_value"]
+        .as_f64()
+        .unwrap();
+    assert!(mean > 1.0, "{mean}");
+    let leader = metrics
+        .iter()
+        .find(|metric| metric["metric_name"] == "leader");
+    assert_eq!(leader.unwrap()["metric_value"], json!({"float_value": 1.0}));
+}
