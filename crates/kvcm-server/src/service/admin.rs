@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use elector::{DemoteOutcome, Record, Took, Turn};
+use coordination_core::NodeId;
+use elector::{DemoteOutcome, Record, Took, TransferOutcome, TransferRefused, Turn};
 use kvcm_fence::Epoch;
 use kvcm_proto::admin;
 
@@ -109,13 +110,12 @@ impl Services {
     }
 
     async fn demote(&self, request: &admin::LeaderDemoteRequest) -> Result<(), CallError> {
-        if request.transfer_to.is_some() {
-            let message = "transfer_to is not supported yet: demote without it";
-            return Err(CallError::new(Code::Unsupported, message));
-        }
         let invalid = |message| CallError::new(Code::InvalidArgument, message);
         let expected = request.expected_epoch.map(Epoch::new).transpose();
         let expected = expected.map_err(|error| invalid(format!("expected_epoch: {error}")))?;
+        if let Some(to) = &request.transfer_to {
+            return self.transfer(to, expected).await;
+        }
         tracing::info!(?expected, "asked to step down");
         match self.cluster.elector().demote(expected).await {
             DemoteOutcome::Done(_) => Ok(()),
@@ -124,6 +124,39 @@ impl Services {
                 "expected_epoch is {}, but this node leads in epoch {epoch}: nothing was done",
                 expected.unwrap_or_default()
             ))),
+        }
+    }
+
+    /// Hands leadership over to one node; when that cannot take it, everything stays as it is.
+    async fn transfer(&self, to: &str, expected: Option<Epoch>) -> Result<(), CallError> {
+        let invalid = |message| CallError::new(Code::InvalidArgument, message);
+        let node: NodeId = to
+            .parse()
+            .map_err(|error| invalid(format!("transfer_to: {error}")))?;
+        tracing::info!(to, ?expected, "asked to hand over");
+        let nothing = |error: &TransferRefused| format!("{error}: nothing was done");
+        match self.cluster.elector().transfer(node, expected).await {
+            // Whoever should lead does.
+            Ok(TransferOutcome::Transferred { .. }) | Err(TransferRefused::ToSelf) => Ok(()),
+            Ok(TransferOutcome::Aborted(reason)) => {
+                let message = format!("this node leads on in the same epoch: {reason}");
+                Err(CallError::new(Code::Internal, message))
+            }
+            Ok(TransferOutcome::NotTaken { by }) => {
+                let by = by.map_or_else(|| "nobody yet".to_owned(), |by| by.node.to_string());
+                let message = format!("this node stepped down, `{to}` did not take over: {by} did");
+                Err(CallError::new(Code::Io, message))
+            }
+            Ok(TransferOutcome::Ended(reason)) => {
+                let reason = reason.as_str();
+                let message = format!("the reign ended before it was handed over ({reason})");
+                Err(CallError::new(Code::Io, message))
+            }
+            Err(TransferRefused::NotLeader) => Err(CallError::new(Code::NotLeader, "")),
+            Err(error @ (TransferRefused::OtherEpoch(_) | TransferRefused::Successor(_))) => {
+                Err(invalid(nothing(&error)))
+            }
+            Err(error) => Err(CallError::new(Code::Internal, nothing(&error))),
         }
     }
 

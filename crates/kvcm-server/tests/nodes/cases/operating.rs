@@ -79,6 +79,21 @@ pub(super) fn operating() -> Vec<Case> {
             INVALID,
             "expected_epoch is 1*nothing was done",
         ),
+        // Whoever should lead does; nobody can take over from a lone node.
+        ok("leaderDemote", json!({"transfer_to": "cases"}), json!({})),
+        refused(
+            "leaderDemote",
+            json!({"transfer_to": "nobody"}),
+            INVALID,
+            "the successor cannot take over: *: nothing was done",
+        ),
+        refused(
+            "leaderDemote",
+            json!({"transfer_to": ""}),
+            INVALID,
+            "transfer_to: *",
+        ),
+        ok("checkHealth", json!({}), json!({"is_leader": true})),
         refused(
             elector,
             json!({"campaign_delay_time_ms": -1}),
