@@ -240,19 +240,20 @@ impl Leadership for Reigns {
                  again what it lacks"
             );
         }
-        let cache = reign.cache.clone();
-        let timer = self.parts.timer.clone();
-        let expiry = tokio::spawn(async move { cache.run_expiry(&*timer).await });
         let reign = Arc::new(reign);
-        let (clock, timer) = (self.parts.clock.clone(), self.parts.timer.clone());
-        let settling = tokio::spawn(reign.clone().settle(clock, timer));
-        *self.background.lock() = vec![expiry.abort_handle(), settling.abort_handle()];
+        self.start_background(&reign);
         self.current.store(Some(reign));
         Ok(())
     }
 
     async fn quiesce(&self, _epoch: Epoch) {
         self.stop_background();
+    }
+
+    async fn resume(&self, epoch: Epoch) {
+        if let Some(reign) = self.current(epoch) {
+            self.start_background(&reign);
+        }
     }
 
     async fn on_no_longer_leader(&self, _epoch: Epoch, _reason: LossReason) {
@@ -269,6 +270,15 @@ impl Leadership for Reigns {
 }
 
 impl Reigns {
+    /// Starts what no request waits for.
+    fn start_background(&self, reign: &Arc<Reign>) {
+        let (clock, timer) = (self.parts.clock.clone(), self.parts.timer.clone());
+        let settling = tokio::spawn(reign.clone().settle(clock, timer.clone()));
+        let cache = reign.cache.clone();
+        let expiry = tokio::spawn(async move { cache.run_expiry(&*timer).await });
+        *self.background.lock() = vec![expiry.abort_handle(), settling.abort_handle()];
+    }
+
     fn stop_background(&self) {
         for task in self.background.lock().drain(..) {
             task.abort();

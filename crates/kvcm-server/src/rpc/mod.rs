@@ -9,6 +9,7 @@ use std::{future::Future, panic::AssertUnwindSafe};
 use futures_util::FutureExt as _;
 use prost::{Message, Name};
 use tonic::{Request, Response, Status};
+use tracing::Instrument as _;
 
 pub(crate) use self::{admin::AdminRpc, debug::DebugRpc, meta::MetaRpc};
 use crate::{
@@ -87,9 +88,15 @@ macro_rules! rpcs {
         let context = super::before(&$services, $name, $context).await;
         match super::struck($name, &context, &$message.trace_id) {
             Some(answer) => answer,
-            None => $services.$function(&context, $message)$(.$wait)?,
+            None => rpcs!(@call $services context $message [$function] [$($wait)?]),
         }
     }};
+    (@call $services:ident $context:ident $message:ident [$function:ident] []) => {
+        $services.$function(&$context, $message)
+    };
+    (@call $services:ident $context:ident $message:ident [$function:ident] [await]) => {
+        super::see_through(async move { $services.$function(&$context, $message).await }).await
+    };
 }
 use rpcs;
 
@@ -110,6 +117,20 @@ const ANY_NODE: [&str; 8] = [
 async fn before(services: &Services, rpc: &str, mut context: CallContext) -> CallContext {
     context.fault = services.faults.strike(rpc).await;
     context
+}
+
+/// Serves a call in a task of its own, to its end even when nobody waits for the answer any more: a
+/// change that has begun is in flight until the store has it, so a drain waits for it, and its
+/// request id keeps its answer.
+async fn see_through<R: Send + 'static>(work: impl Future<Output = R> + Send + 'static) -> R {
+    match tokio::spawn(work.in_current_span()).await {
+        Ok(answer) => answer,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // The runtime is going away, and this task with it.
+            Err(_) => std::future::pending().await,
+        },
+    }
 }
 
 /// The answer of a call that any node answers and that a fault has struck.
@@ -151,4 +172,31 @@ fn open<Req>(request: Request<Req>) -> Result<(CallContext, Req), Status> {
     let context = CallContext::read(&metadata.into_headers(), &extensions)
         .map_err(|error| Status::invalid_argument(error.to_string()))?;
     Ok((context, message))
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_call_that_changes_something_ends_although_its_caller_has_gone() {
+        let (resume, waits) = oneshot::channel::<()>();
+        let (done, ended) = oneshot::channel();
+        let mut call = Box::pin(see_through(async move {
+            waits.await.unwrap();
+            done.send(()).unwrap();
+        }));
+        assert!(futures_util::poll!(&mut call).is_pending());
+        drop(call);
+        resume.send(()).unwrap();
+        ended.await.unwrap();
+    }
+
+    #[tokio::test]
+    #[should_panic(expected = "in the call")]
+    async fn a_panic_in_a_call_reaches_who_waits_for_it() {
+        see_through(async { panic!("in the call") }).await
+    }
 }
