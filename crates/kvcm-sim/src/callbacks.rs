@@ -108,6 +108,21 @@ impl Callbacks {
         self.ambush() && self.dice.chance(0.5)
     }
 
+    /// Whether something is to happen while a transfer drains.
+    fn crosses_transfers(&self) -> bool {
+        let present = &self.state.lock().present;
+        let crosses = |fault: &Fault| {
+            matches!(
+                fault,
+                Fault::TransferCancelled
+                    | Fault::SuccessorDies
+                    | Fault::SuccessorUnready
+                    | Fault::TransferCrossed
+            )
+        };
+        present.iter().any(crosses)
+    }
+
     /// How long a demote callback takes.
     pub(crate) fn demoting(&self) -> Duration {
         if self.hits(Fault::DemoteSlow) {
@@ -126,6 +141,8 @@ impl Callbacks {
     pub(crate) fn draining(&self) -> Duration {
         if self.hits(Fault::DrainSlow) {
             self.dice.time(self.lease / 4, 2 * self.lease)
+        } else if self.crosses_transfers() {
+            self.dice.time(Duration::ZERO, self.lease / 5)
         } else {
             Duration::ZERO
         }

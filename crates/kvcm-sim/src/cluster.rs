@@ -107,12 +107,22 @@ impl Cluster {
         let number = self.faults.fetch_add(1, Relaxed);
         self.ground.log.add(Event::FaultBegan { fault, number });
         let world = &self.ground.world;
-        let end = (world.now() + crate::world::nanos(time)).min(self.faults_end);
+        let end = self.end_of(time);
         let cluster = self.clone();
         world.at(end, move || {
             undo(&cluster);
             cluster.ground.log.add(Event::FaultEnded { number });
         });
+    }
+
+    /// Whether nothing may go wrong any more.
+    pub(crate) fn has_healed(&self) -> bool {
+        self.ground.world.now() >= self.faults_end
+    }
+
+    /// When a fault ends that lasts for `time`, at the latest when all faults do.
+    pub(crate) fn end_of(&self, time: Duration) -> u64 {
+        (self.ground.world.now() + crate::world::nanos(time)).min(self.faults_end)
     }
 
     /// Kills the process of a place. A new one begins a while later.

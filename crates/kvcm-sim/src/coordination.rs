@@ -28,6 +28,7 @@ use crate::{
     fault::Fault,
     mutant::Mutant,
     net::{End, Net, Refused, Remote},
+    service::place_of,
     time::HostClock,
     world::World,
 };
@@ -56,6 +57,8 @@ pub(crate) struct Coordination {
     callbacks: Arc<Callbacks>,
     /// Nanoseconds at which data was lost last.
     lost_at: AtomicU64,
+    /// What the nemesis does as soon as the lock is kept for a successor.
+    on_reserved: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
 /// What one process sees of it.
@@ -90,6 +93,7 @@ impl Coordination {
             last_try: Mutex::default(),
             callbacks,
             lost_at: AtomicU64::new(0),
+            on_reserved: Mutex::default(),
             world,
             log,
             net,
@@ -148,6 +152,11 @@ impl Coordination {
                 let _ = server.try_lock(life, &request);
             });
         }
+    }
+
+    /// Does `work` as soon as the lock is kept for a successor; none: nothing.
+    pub(crate) fn on_reserved(&self, work: Option<Box<dyn FnOnce() + Send>>) {
+        *self.on_reserved.lock() = work;
     }
 
     pub(crate) fn remove_ttl(&self) {
@@ -245,6 +254,7 @@ impl Coordination {
         epoch: Epoch,
         reserve_for: Option<&Reservation>,
     ) -> UnlockOutcome {
+        let reserve_for = reserve_for.filter(|_| self.mutant != Mutant::ReservationIgnored);
         let unlocked = self
             .store
             .unlock(LEADER_KEY, owner, epoch, reserve_for, Moment::NEVER);
@@ -252,6 +262,14 @@ impl Coordination {
         if outcome == UnlockOutcome::Unlocked {
             let epoch = epoch.get();
             self.log.add(Event::Released { life, epoch });
+            let to = reserve_for.and_then(|kept| place_of(kept.node.as_str()));
+            if let Some(to) = to {
+                self.log.add(Event::Reserved { life, epoch, to });
+                let work = self.on_reserved.lock().take();
+                if let Some(work) = work {
+                    work();
+                }
+            }
         }
         outcome
     }

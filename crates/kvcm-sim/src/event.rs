@@ -73,6 +73,27 @@ pub enum Told {
     Nothing,
 }
 
+/// What became of a transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Transferred {
+    /// It was not begun.
+    Refused,
+    /// The successor was seen to hold the lock in this epoch.
+    Taken(u64),
+    /// It was released for the successor, which did not take it.
+    NotTaken,
+    /// The operator took it back.
+    Cancelled,
+    /// It was given up, for the successor could no longer take over.
+    Unfit,
+    /// It was given up, for requests were in flight for too long.
+    InFlight,
+    /// It became a step-down.
+    SteppedDown,
+    /// The lock was lost meanwhile.
+    Lost,
+}
+
 /// Something that has happened.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[expect(
@@ -133,6 +154,28 @@ pub enum Event {
     DemoteBegan { life: Life, epoch: u64 },
     /// The demote callback has returned.
     DemoteEnded { life: Life, epoch: u64 },
+    /// An operator asks a leader to hand over to the node in the place `to`.
+    TransferAsked { life: Life, to: usize },
+    /// An operator asks a node to take its transfer back.
+    TransferCancelled { life: Life },
+    /// The answer to a transfer.
+    TransferEnded { life: Life, end: Transferred },
+    /// The coordination backend freed the lock and keeps it for a successor.
+    Reserved { life: Life, epoch: u64, to: usize },
+    /// A drain stopped the background work of a reign.
+    Quiesced { life: Life, epoch: u64 },
+    /// It was taken up again.
+    TakenUp { life: Life, epoch: u64 },
+    /// An operator was told that a node stays out of the race.
+    KeptOut { life: Life, stepped_down: bool },
+    /// An operator was told that a node leads and so cannot be kept out.
+    KeepingRefused { life: Life },
+    /// An operator lets a node into the race again.
+    LetIn { life: Life },
+    /// Whether a node can serve, by its own word.
+    Ready { life: Life, ready: bool },
+    /// An election asked the stores of its node before it tried, and they did not answer.
+    ProbeFailed { life: Life },
     /// A callback ignored its cancellation for too long.
     Aborted { life: Life },
     /// A drain ended with requests in flight.

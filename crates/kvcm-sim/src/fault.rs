@@ -89,6 +89,31 @@ pub enum Fault {
     DemoteAsked,
     /// An operator sets how long a node stays out after that.
     ForbidSet,
+    /// An operator hands the lock over to a named node.
+    TransferAsked,
+    /// And takes it back, sooner or later.
+    TransferCancelled,
+    /// The successor of a transfer is killed, before the release or under its reservation.
+    SuccessorDies,
+    /// The successor of a transfer can no longer serve.
+    SuccessorUnready,
+    /// While a transfer drains its lock vanishes, its node is cut off or does not run, or an
+    /// operator demands a step-down.
+    TransferCrossed,
+    /// Stores hang, so that requests are in flight for long, when a transfer begins.
+    TransferStuck,
+    /// An operator keeps a node out of the race for a while, if it does not lead.
+    KeptOut,
+    /// An operator makes a leader step down and keeps it out of the race for a while.
+    DemotedAndKeptOut,
+    /// A node cannot serve for a while, by its own word.
+    NotReady,
+    /// A node's view of the others stands still.
+    PeersStale,
+    /// A node's view of the others is wrong: the dead live, the living are dead or not ready.
+    PeersWrong,
+    /// A store loses its fence.
+    FenceLost,
     /// The lock vanishes when it was just won or a promotion has just begun, and a second copy of
     /// the command that won it arrives while callbacks run.
     AmbushPromotion,
@@ -144,6 +169,18 @@ impl Fault {
         Self::DrainSlow,
         Self::DemoteAsked,
         Self::ForbidSet,
+        Self::TransferAsked,
+        Self::TransferCancelled,
+        Self::SuccessorDies,
+        Self::SuccessorUnready,
+        Self::TransferCrossed,
+        Self::TransferStuck,
+        Self::KeptOut,
+        Self::DemotedAndKeptOut,
+        Self::NotReady,
+        Self::PeersStale,
+        Self::PeersWrong,
+        Self::FenceLost,
         Self::AmbushPromotion,
         Self::AmbushLeader,
         Self::AmbushStart,

@@ -21,6 +21,8 @@ mod mutant;
 mod nemesis;
 mod net;
 mod node;
+mod operators;
+mod peers;
 mod report;
 mod run;
 mod service;
@@ -30,7 +32,7 @@ mod world;
 
 pub use campaign::{Campaign, replay};
 pub use check::{Invariant, Race, Verdict, Violation, judge};
-pub use event::{Ask, Entry, Event, Life, RequestId, Told, fingerprint};
+pub use event::{Ask, Entry, Event, Life, RequestId, Told, Transferred, fingerprint};
 pub use fault::Fault;
 pub use mutant::Mutant;
 pub use report::Report;

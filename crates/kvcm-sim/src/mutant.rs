@@ -24,6 +24,16 @@ pub enum Mutant {
     LeaseCutShort,
     /// The coordination backend vouches for ends of which it knows nothing.
     FalseProof,
+    /// A leader whose transfer was taken back lets nobody in again.
+    AbortStaysShut,
+    /// A leader whose transfer is cancelled lets everybody in again, although its lock is released.
+    ReopensAfterUnlock,
+    /// A node that was told to stay out of the race campaigns.
+    PauseForgotten,
+    /// The coordination backend keeps the lock for nobody. That breaks no promise.
+    ReservationIgnored,
+    /// What nodes know of each other is wrong all the time. That breaks no promise.
+    PeersAlwaysWrong,
     /// Clients follow every hint, however old.
     OldHintsFollowed,
     /// Nodes answer no request.

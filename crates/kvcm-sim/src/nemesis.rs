@@ -10,6 +10,8 @@ use crate::{
     fault::Fault,
     net::{End, Remote},
     node::LATE,
+    operators,
+    peers::{self, Sight},
     world::nanos,
 };
 
@@ -148,6 +150,36 @@ impl Nemesis {
             }
             Fault::DemoteAsked => self.demote(node),
             Fault::ForbidSet => self.forbid(node),
+            Fault::TransferAsked
+            | Fault::TransferCancelled
+            | Fault::SuccessorDies
+            | Fault::SuccessorUnready
+            | Fault::TransferCrossed
+            | Fault::TransferStuck => operators::transfer(cluster, fault, node),
+            Fault::KeptOut => operators::keep_out(cluster, node, time),
+            Fault::DemotedAndKeptOut => operators::demote_and_keep_out(cluster, node, time),
+            Fault::NotReady => peers::not_ready(cluster, fault, node, time),
+            Fault::PeersStale | Fault::PeersWrong => {
+                let outlook = &cluster.places[node].outlook;
+                outlook.set(if fault == Fault::PeersStale {
+                    Sight::Stale
+                } else {
+                    Sight::Wrong
+                });
+                cluster.during(fault, time, move |cluster| {
+                    cluster.places[node].outlook.set(Sight::Clear);
+                });
+            }
+            // Where neither the backend nor a store knows of a leader nobody does: that is a second
+            // fault too many.
+            Fault::FenceLost => {
+                let others = cluster.stores.iter().enumerate();
+                let mut others = others.filter(|(number, _)| *number != store);
+                if others.all(|(_, other)| other.is_claimed()) {
+                    ground.log.hit(fault);
+                    cluster.stores[store].lose_fence();
+                }
+            }
             Fault::AmbushLeader => self.ambush_leader(node),
             Fault::AmbushStart => self.ambush_start(node),
         }

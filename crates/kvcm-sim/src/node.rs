@@ -4,12 +4,12 @@ use std::{
     fmt,
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
 };
 
-use coordination_core::{LEADER_KEY, Owner};
+use coordination_core::{LEADER_KEY, NodeId, Owner};
 use elector::{Driver, Elector, Parts, Role, Settings, Spawn};
 use futures_util::{FutureExt as _, future::BoxFuture};
 use kvcm_fence::Incarnation;
@@ -19,6 +19,7 @@ use crate::{
     cluster::Cluster,
     coordination::{NodeBackend, drift},
     event::{Event, Life},
+    peers::{Feed, Outlook},
     service::{Reply, Request, Service},
     time::{HostClock, HostTimer},
     world::ProcessId,
@@ -33,6 +34,9 @@ pub(crate) struct Place {
     clock: HostClock,
     /// Nanoseconds that its timers are late at most.
     pub(crate) late: Arc<AtomicU64>,
+    priority: u8,
+    /// What its process would say of itself and of others.
+    pub(crate) outlook: Outlook,
     state: Mutex<State>,
 }
 
@@ -50,7 +54,10 @@ pub(crate) struct Running {
     pub(crate) process: ProcessId,
     pub(crate) life: Life,
     pub(crate) elector: Elector,
-    service: Arc<Service>,
+    pub(crate) node: NodeId,
+    /// An operator keeps it out of the race at present, or is about to.
+    pub(crate) operated: Arc<AtomicBool>,
+    pub(crate) service: Arc<Service>,
 }
 
 impl Place {
@@ -61,6 +68,8 @@ impl Place {
             number,
             clock: HostClock::new(cluster.world.clone(), offset, drift(dice)),
             late: Arc::new(AtomicU64::new(crate::world::nanos(LATE))),
+            priority: u8::try_from(dice.below(3)).unwrap_or(0),
+            outlook: Outlook::default(),
             state: Mutex::default(),
         }
     }
@@ -105,6 +114,13 @@ impl Place {
             Incarnation::from_bits(u128::from(life.life) << 64 | (life.node as u128 + 1));
         let Ok(node) = name.parse() else { return };
         let owner = Owner { node, incarnation };
+        let feed = Feed {
+            cluster: Arc::downgrade(cluster),
+            life,
+            owner: owner.clone(),
+            priority: self.priority,
+        };
+        let node = owner.node.clone();
         ground.log.add(Event::Started { life, name });
         let service = Arc::new(Service {
             life,
@@ -120,6 +136,8 @@ impl Place {
             mutant: ground.mutant,
             elector: OnceLock::new(),
             reign: Mutex::default(),
+            quiesced: Mutex::default(),
+            reopened: Mutex::default(),
         });
         let clock = Arc::new(self.clock.clone());
         let timer = HostTimer::new(self.clock.clone(), ground.dice.fork(), self.late.clone());
@@ -154,10 +172,13 @@ impl Place {
             process,
             Box::pin(watch(elector.clone(), cluster.clone(), life)),
         );
+        feed.start(process, &elector, &service);
         self.state.lock().running = Some(Running {
             process,
             life,
             elector,
+            node,
+            operated: Arc::default(),
             service,
         });
     }
@@ -168,6 +189,8 @@ impl Place {
         settings.drain = lease / 2;
         settings.promote_stall = 2 * lease;
         settings.cancel_grace = lease;
+        settings.priority = self.priority;
+        settings.peers_max_age = 2 * lease;
         let rank = u32::try_from(self.number).unwrap_or(0);
         settings.stagger =
             Duration::from_millis(5 * u64::from(rank)).min(Duration::from_millis(10));

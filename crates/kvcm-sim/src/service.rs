@@ -66,6 +66,10 @@ pub(crate) struct Service {
     pub(crate) mutant: Mutant,
     pub(crate) elector: OnceLock<Elector>,
     pub(crate) reign: Mutex<Option<Arc<Reign>>>,
+    /// The reign whose background work a drain has stopped.
+    pub(crate) quiesced: Mutex<Option<Arc<Reign>>>,
+    /// A broken node serves this reign, whatever its gate says.
+    pub(crate) reopened: Mutex<Option<Arc<Reign>>>,
 }
 
 /// What a leader has.
@@ -107,6 +111,10 @@ impl Service {
         if self.mutant == Mutant::GateWithoutDeadline {
             return self.serve_by_role(elector, request).await;
         }
+        let reopened = self.reopened.lock().clone();
+        if let Some(reign) = reopened {
+            return self.serve_unguarded(&reign, request).await;
+        }
         let Ok(admission) = elector.gate().admit() else {
             return self.not_leader(elector);
         };
@@ -123,6 +131,9 @@ impl Service {
         let Some(reign) = self.reign_of(epoch) else {
             return self.not_leader(elector);
         };
+        if self.mutant == Mutant::AbortStaysShut && self.has_quiesced(epoch) {
+            return self.not_leader(elector);
+        }
         self.work().await;
         match request.ask {
             Ask::Read { key } => {
@@ -155,6 +166,10 @@ impl Service {
         let (Role::Leader, Some(reign)) = (role, reign) else {
             return self.not_leader(elector);
         };
+        self.serve_unguarded(&reign, request).await
+    }
+
+    async fn serve_unguarded(&self, reign: &Arc<Reign>, request: Request) -> Reply {
         let (life, epoch) = (self.life, reign.claim.epoch.get());
         let id = request.id;
         self.log.add(Event::Admitted {
@@ -164,7 +179,7 @@ impl Service {
         });
         match request.ask {
             Ask::Read { key } => {
-                let values = self.read(&reign, key);
+                let values = self.read(reign, key);
                 self.log.add(Event::Confirmed {
                     life,
                     epoch,
@@ -172,7 +187,21 @@ impl Service {
                 });
                 Reply::Values { epoch, values }
             }
-            Ask::Write { key, value } => self.write(&reign, id, key, value).await,
+            Ask::Write { key, value } => self.write(reign, id, key, value).await,
+        }
+    }
+
+    fn has_quiesced(&self, epoch: Epoch) -> bool {
+        let quiesced = self.quiesced.lock();
+        quiesced
+            .as_ref()
+            .is_some_and(|reign| reign.claim.epoch == epoch)
+    }
+
+    /// An operator takes a transfer back.
+    pub(crate) fn transfer_cancelled(&self) {
+        if self.mutant == Mutant::ReopensAfterUnlock {
+            *self.reopened.lock() = self.quiesced.lock().clone();
         }
     }
 
@@ -277,6 +306,17 @@ impl Service {
         }
     }
 
+    /// Whether all stores answer.
+    pub(crate) async fn stores_answer(&self) -> bool {
+        for store in &self.stores {
+            let answer = self.timed(store.probe(self.life.node)).await;
+            if !matches!(answer, Some(Ok(()))) {
+                return false;
+            }
+        }
+        true
+    }
+
     /// Claims the stores and reads them.
     async fn recover(&self, promotion: &Promotion) -> Result<Reign, PromoteError> {
         let failed = |what: &str| PromoteError::Failed(what.to_owned());
@@ -345,6 +385,7 @@ impl Service {
             Promoting::IgnoresCancel(time) => self.callbacks.wait(time).await,
         }
         let reign = self.recover(promotion).await?;
+        *self.reopened.lock() = None;
         *self.reign.lock() = Some(Arc::new(reign));
         Ok(())
     }
@@ -384,8 +425,22 @@ impl Leadership for Service {
         done
     }
 
-    async fn quiesce(&self, _: Epoch) {
+    async fn quiesce(&self, epoch: Epoch) {
+        let (life, number) = (self.life, epoch.get());
+        self.log.add(Event::Quiesced {
+            life,
+            epoch: number,
+        });
+        *self.quiesced.lock() = self.reign_of(epoch);
         self.callbacks.wait(self.callbacks.draining()).await;
+    }
+
+    async fn resume(&self, epoch: Epoch) {
+        let (life, epoch) = (self.life, epoch.get());
+        self.log.add(Event::TakenUp { life, epoch });
+        if self.mutant != Mutant::AbortStaysShut {
+            *self.quiesced.lock() = None;
+        }
     }
 
     async fn flush(&self, _: Epoch) {
@@ -413,13 +468,11 @@ impl Leadership for Service {
     }
 
     async fn probe(&self) -> Result<(), String> {
-        for store in &self.stores {
-            let answer = self.timed(store.probe(self.life.node)).await;
-            if !matches!(answer, Some(Ok(()))) {
-                return Err("a store does not answer".to_owned());
-            }
+        if self.stores_answer().await {
+            return Ok(());
         }
-        Ok(())
+        self.log.add(Event::ProbeFailed { life: self.life });
+        Err("a store does not answer".to_owned())
     }
 }
 

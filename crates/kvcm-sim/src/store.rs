@@ -105,6 +105,16 @@ impl Store {
         &self.remote
     }
 
+    /// Whether a claim stands.
+    pub(crate) fn is_claimed(&self) -> bool {
+        self.state.lock().fence.holder().is_some()
+    }
+
+    /// Forgets the claim that stands.
+    pub(crate) fn lose_fence(&self) {
+        self.state.lock().fence = Fence::default();
+    }
+
     async fn ask<T: Send + 'static>(
         self: &Arc<Self>,
         node: usize,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kvcm_sim::{Campaign, Invariant, Mutant, Plan, fingerprint, judge, replay, run};
+use kvcm_sim::{Campaign, Invariant, Mutant, Plan, Race, fingerprint, judge, replay, run};
 
 const CHAOS: Duration = Duration::from_secs(30);
 
@@ -56,6 +56,9 @@ const MUTANTS: &[(Mutant, Invariant, u64)] = &[
     (Mutant::SameEpochAgain, Invariant::ExclusiveEpoch, 40),
     (Mutant::LeaseCutShort, Invariant::Quiet, 40),
     (Mutant::FalseProof, Invariant::NoStaleServe, 200),
+    (Mutant::AbortStaysShut, Invariant::Liveness, 200),
+    (Mutant::ReopensAfterUnlock, Invariant::NoStaleServe, 200),
+    (Mutant::PauseForgotten, Invariant::OperatorsObeyed, 200),
     (Mutant::OldHintsFollowed, Invariant::BoundedHint, 40),
     (Mutant::RefusesAll, Invariant::Floor, 5),
     (Mutant::DemotesTwice, Invariant::HandlerAlternation, 40),
@@ -78,5 +81,26 @@ fn each_mutant_is_caught() {
         let seed = (1..=*seeds).find(breaks);
         println!("{mutant:?} breaks {invariant:?} in seed {seed:?}");
         assert!(seed.is_some(), "{mutant:?} does not break {invariant:?}");
+    }
+}
+
+#[test]
+fn what_only_decides_who_is_first_breaks_nothing_when_it_is_wrong() {
+    // Each with the race that shows that it was felt.
+    let harmless = [
+        (Mutant::ReservationIgnored, Race::ReservationUnused),
+        (Mutant::PeersAlwaysWrong, Race::ReopenedAfterUnfit),
+    ];
+    for (mutant, felt) in harmless {
+        let campaign = Campaign {
+            first: 1,
+            seeds: 40,
+            chaos: CHAOS,
+            mutant,
+            jobs: 2,
+        };
+        let report = campaign.run(|_| {});
+        assert_eq!(report.violations, [], "{mutant:?}");
+        assert!(report.races.contains_key(&felt), "{mutant:?}");
     }
 }

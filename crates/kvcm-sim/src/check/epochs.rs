@@ -40,6 +40,10 @@ pub(super) fn check(history: &History, out: &mut Vec<Violation>) {
                     wrong(at, format!("{life} acquired epoch {epoch} after {minted}"));
                 }
             }
+            // A fence that is lost refuses no claim; records it refuses.
+            Event::FaultHit {
+                fault: Fault::FenceLost,
+            } => claims.clear(),
             Event::Claimed { store, life, epoch } => {
                 let last = claims.insert(*store, *epoch).unwrap_or(0);
                 if last >= *epoch {

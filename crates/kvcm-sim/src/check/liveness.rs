@@ -20,8 +20,13 @@ pub(super) fn check(history: &History, out: &mut Vec<Violation>) -> Option<u64> 
     let refused = |entry: &Entry| {
         matches!(entry.event, Event::ClaimRefused { .. }) && entry.at + ns(lease) > history.heals_at
     };
-    let refusals = u32::from(history.entries.iter().any(refused));
-    let bound = lease + refusals * lease + SLACK;
+    // A probe of the stores that has failed is repeated a cool-down later, which is a lease here.
+    let probed = |entry: &Entry| {
+        matches!(entry.event, Event::ProbeFailed { .. }) && entry.at + ns(lease) > history.heals_at
+    };
+    let any = |found: &dyn Fn(&Entry) -> bool| u32::from(history.entries.iter().any(found));
+    let more = any(&refused) + any(&probed);
+    let bound = lease + more * lease + SLACK;
     let healed = history.heals_at + ns(bound);
     // Clients have waits and timeouts of their own.
     let settled = healed + ns(lease / 4) + ns(SLACK);

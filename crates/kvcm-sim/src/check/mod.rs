@@ -6,6 +6,7 @@ mod epochs;
 mod hints;
 mod lists;
 mod liveness;
+mod operators;
 mod races;
 mod serving;
 
@@ -41,6 +42,9 @@ pub enum Invariant {
     BoundedHint,
     /// I8: where nothing is wrong nothing happens.
     Quiet,
+    /// What operators were told is so: a node that is kept out serves nothing, a transfer has
+    /// reached its successor, and what was taken back goes on.
+    OperatorsObeyed,
     /// So much must have gone well that the rest means something.
     Floor,
 }
@@ -91,6 +95,7 @@ pub fn judge(history: &History) -> Verdict {
     lists::check(history, out);
     callbacks::check(history, out);
     hints::check(history, out);
+    operators::check(history, out);
     verdict.healed_after = liveness::check(history, out);
     count(history, &mut verdict);
     if verdict.answered < 20 {

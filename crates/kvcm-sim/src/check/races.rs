@@ -6,7 +6,7 @@ use coordination_core::ReignEnd;
 use elector::Role;
 
 use crate::{
-    event::{Event, Life},
+    event::{Event, Life, Transferred},
     run::History,
 };
 
@@ -55,6 +55,32 @@ pub enum Race {
     AnsweredFromBefore,
     /// A promotion was called off and its node led again later.
     LedAfterFailure,
+    /// The successor of a transfer was seen to hold the lock.
+    TransferTaken,
+    /// The lock was kept for a successor that did not take it in time.
+    ReservationUnused,
+    /// A successor died while the lock was kept for it.
+    SuccessorDiedReserved,
+    /// An operator took a transfer back, and the reign went on.
+    ReopenedAfterCancel,
+    /// A transfer was given up for its successor could no longer take over, and the reign went on.
+    ReopenedAfterUnfit,
+    /// Requests were in flight for too long for a transfer, and the reign went on.
+    ReopenedAfterInFlight,
+    /// An operator took a transfer back when the lock was already released.
+    CancelledTooLate,
+    /// The lock was lost while a transfer was under way.
+    TransferCrossedByLoss,
+    /// A transfer became a step-down.
+    TransferMadeFirm,
+    /// A node that leads was not kept out.
+    KeepingRefused,
+    /// A node was demoted and kept out in one step.
+    SteppedDownAndKeptOut,
+    /// A node that had been kept out led again in the same life.
+    LedAfterLetIn,
+    /// A node led although it could not serve by its own word.
+    LedUnready,
 }
 
 impl Race {
@@ -81,6 +107,19 @@ impl Race {
         Self::DrainedLate,
         Self::AnsweredFromBefore,
         Self::LedAfterFailure,
+        Self::TransferTaken,
+        Self::ReservationUnused,
+        Self::SuccessorDiedReserved,
+        Self::ReopenedAfterCancel,
+        Self::ReopenedAfterUnfit,
+        Self::ReopenedAfterInFlight,
+        Self::CancelledTooLate,
+        Self::TransferCrossedByLoss,
+        Self::TransferMadeFirm,
+        Self::KeepingRefused,
+        Self::SteppedDownAndKeptOut,
+        Self::LedAfterLetIn,
+        Self::LedUnready,
     ];
 }
 
@@ -92,6 +131,12 @@ struct Now {
     leads: Option<u64>,
     paused: Option<u64>,
     failed: bool,
+    /// The race that is reached when the same reign serves again.
+    reopens: Option<(Race, u64)>,
+    /// It has released its lock for a successor, and a transfer is still to be answered.
+    reserved: bool,
+    kept_out: bool,
+    unready: bool,
 }
 
 pub(super) fn find(history: &History) -> BTreeMap<Race, u64> {
@@ -101,6 +146,8 @@ pub(super) fn find(history: &History) -> BTreeMap<Race, u64> {
     let mut dead = BTreeSet::new();
     let mut holder: Option<Life> = None;
     let mut appended = HashMap::new();
+    // For which place the lock is kept.
+    let mut kept_for = None;
     let mut reach = |race| *found.entry(race).or_insert(0) += 1;
     let lease = u64::try_from(history.lease.as_nanos()).unwrap_or(u64::MAX);
     for entry in &history.entries {
@@ -135,6 +182,7 @@ pub(super) fn find(history: &History) -> BTreeMap<Race, u64> {
                     }
                 }
                 holder = Some(*life);
+                kept_for = None;
             }
             Event::Released { .. } => holder = None,
             Event::Started { life, .. } => {
@@ -145,6 +193,10 @@ pub(super) fn find(history: &History) -> BTreeMap<Race, u64> {
             }
             Event::Ended { life } => {
                 dead.insert(*life);
+                if kept_for == Some(life.node) {
+                    reach(Race::SuccessorDiedReserved);
+                    kept_for = None;
+                }
             }
             Event::Aborted { .. } => reach(Race::Aborted),
             Event::DrainedLate { .. } => reach(Race::DrainedLate),
@@ -182,10 +234,55 @@ pub(super) fn find(history: &History) -> BTreeMap<Race, u64> {
                 if *role == Role::Leader && std::mem::take(&mut now.failed) {
                     reach(Race::LedAfterFailure);
                 }
-                if *role != Role::Leader {
+                if *role == Role::Leader {
+                    if std::mem::take(&mut now.kept_out) {
+                        reach(Race::LedAfterLetIn);
+                    }
+                    if now.unready {
+                        reach(Race::LedUnready);
+                    }
+                } else {
                     now.paused = None;
                 }
             }
+            Event::Reserved { life, to, .. } => {
+                kept_for = Some(*to);
+                lives.entry(*life).or_default().reserved = true;
+            }
+            Event::TransferCancelled { life }
+                if lives.get(life).is_some_and(|now| now.reserved) =>
+            {
+                reach(Race::CancelledTooLate);
+            }
+            Event::TransferEnded { life, end } => {
+                let now = lives.entry(*life).or_default();
+                now.reserved = false;
+                let mut reopens = |race| now.reopens = now.leads.map(|epoch| (race, epoch));
+                match end {
+                    Transferred::Refused => {}
+                    Transferred::Taken(_) => reach(Race::TransferTaken),
+                    Transferred::NotTaken => reach(Race::ReservationUnused),
+                    Transferred::Cancelled => reopens(Race::ReopenedAfterCancel),
+                    Transferred::Unfit => reopens(Race::ReopenedAfterUnfit),
+                    Transferred::InFlight => reopens(Race::ReopenedAfterInFlight),
+                    Transferred::SteppedDown => reach(Race::TransferMadeFirm),
+                    Transferred::Lost => reach(Race::TransferCrossedByLoss),
+                }
+            }
+            Event::Admitted { life, epoch, .. } => {
+                let now = lives.entry(*life).or_default();
+                if let Some((race, _)) = now.reopens.take_if(|(_, reopened)| reopened == epoch) {
+                    reach(race);
+                }
+            }
+            Event::KeptOut { life, stepped_down } => {
+                lives.entry(*life).or_default().kept_out = true;
+                if *stepped_down {
+                    reach(Race::SteppedDownAndKeptOut);
+                }
+            }
+            Event::KeepingRefused { .. } => reach(Race::KeepingRefused),
+            Event::Ready { life, ready } => lives.entry(*life).or_default().unready = !ready,
             Event::Paused { life } => {
                 let now = lives.entry(*life).or_default();
                 now.paused = now.leads.map(|_| entry.at);
