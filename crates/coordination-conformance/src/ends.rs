@@ -7,7 +7,7 @@ use kvcm_fence::Incarnation;
 
 use crate::{
     Subject,
-    handle::{Handle, LONG, SHORT, held, owner, request},
+    handle::{Handle, KEY, LONG, SHORT, held, owner, request},
 };
 
 /// After a release there is nothing to wait for.
@@ -57,6 +57,25 @@ pub async fn a_dead_life_is_taken_over_at_once(subject: &dyn Subject) {
     assert_eq!((previous.owner, previous.epoch), (a, epoch));
     assert_eq!(previous.end, ReignEnd::Dead);
     assert!(previous.lease_left > LONG && previous.lease_left <= LONG * 100);
+}
+
+/// A lock that somebody's hand left without end makes the next holder wait for no longer than the
+/// lease that its former one believed in.
+pub async fn a_life_without_ttl_leaves_its_lease_at_most(subject: &dyn Subject) {
+    let (one, two) = (Handle::open(subject).await, Handle::open(subject).await);
+    let (a, b) = (owner("a", 1), owner("b", 2));
+    let epoch = one.acquire(&a, LONG).await.epoch;
+    if !subject.remove_ttl(KEY).await {
+        return;
+    }
+    let request = TryLock {
+        presumed_dead: Some((a.incarnation, epoch)),
+        ..request(&b, LONG)
+    };
+    let taken = two.acquire_in_time(subject, request).await;
+    let previous = taken.previous.unwrap();
+    assert_eq!((previous.owner, previous.epoch), (a, epoch));
+    assert!(previous.lease_left <= LONG, "{:?}", previous.lease_left);
 }
 
 /// The proof is for one life in one epoch: for any other it is worth nothing.

@@ -13,7 +13,8 @@ macro_rules! suite {
                 a_value_operation_may_be_dropped_wherever_it_waits;
             contention: one_wins_each_round, contended_values_lose_no_update;
             ends: release_is_told_to_the_next_reign, expiry_is_told_to_the_next_reign,
-                a_dead_life_is_taken_over_at_once, a_wrong_presumption_takes_nothing,
+                a_dead_life_is_taken_over_at_once,
+                a_life_without_ttl_leaves_its_lease_at_most, a_wrong_presumption_takes_nothing,
                 an_own_expired_lock_is_a_new_reign;
             epochs: epochs_rise_across_release_and_expiry, the_epoch_is_above_the_floor,
                 epochs_rise_across_data_loss, epochs_rise_across_a_restart,

@@ -25,6 +25,19 @@ async fn a_lock_deleted_by_hand_ends_its_reign_in_an_unknown_way() {
 }
 
 #[tokio::test]
+async fn a_lock_deleted_without_a_time_to_live_leaves_its_lease_at_most() {
+    let server = RedisServer::start(&[]).unwrap();
+    let backend = open(&server.uri());
+    acquire(&backend, &owner("a", 1), LONG).await;
+    command::<()>(&server.uri(), &["PERSIST", LOCK]).await;
+    command::<()>(&server.uri(), &["DEL", LOCK]).await;
+    let next = acquire(&backend, &owner("b", 2), LONG).await;
+    let previous = next.previous.unwrap();
+    assert_eq!(previous.end, ReignEnd::Unknown);
+    assert!(previous.lease_left <= LONG, "{:?}", previous.lease_left);
+}
+
+#[tokio::test]
 async fn a_lock_set_by_other_hands_is_held_and_gets_a_time_to_live() {
     let server = RedisServer::start(&[]).unwrap();
     let backend = open(&server.uri());
