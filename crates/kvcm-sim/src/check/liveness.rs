@@ -1,10 +1,11 @@
 //! I6 and I8: where nothing is wrong there is a leader, and nothing happens.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use super::{Invariant, Violation};
 use crate::{
     event::{Entry, Event, Told},
+    fault::Fault,
     run::History,
 };
 
@@ -33,6 +34,8 @@ pub(super) fn check(history: &History, out: &mut Vec<Violation>) -> Option<u64> 
     let mut first = None;
     let mut reigns = 0;
     let mut present = 0_u32;
+    // A promotion that hangs does so until it is cancelled, whether or not the next one would.
+    let (mut promotes, mut hanging) = (None, BTreeSet::new());
     // Nothing has been wrong since, and nobody was answered since.
     let (mut well_since, mut answered) = (0, false);
     for entry in &history.entries {
@@ -45,7 +48,7 @@ pub(super) fn check(history: &History, out: &mut Vec<Violation>) -> Option<u64> 
             });
         };
         // A stretch without faults and without answers.
-        let due = present == 0 && at > well_since + ns(2 * lease + SLACK);
+        let due = present == 0 && hanging.is_empty() && at > well_since + ns(2 * lease + SLACK);
         if due && !answered {
             answered = true;
             wrong(
@@ -59,7 +62,18 @@ pub(super) fn check(history: &History, out: &mut Vec<Violation>) -> Option<u64> 
                 present = present.saturating_sub(1);
                 (well_since, answered) = (at, false);
             }
-            Event::FaultHit { .. } => (well_since, answered) = (at, false),
+            Event::FaultHit { fault } => {
+                (well_since, answered) = (at, false);
+                let hangs = matches!(
+                    fault,
+                    Fault::PromoteHangs | Fault::PromoteIgnoresCancel | Fault::PromoteSlow
+                );
+                hanging.extend(promotes.filter(|_| hangs));
+            }
+            Event::PromoteBegan { life, .. } => promotes = Some(*life),
+            Event::PromoteEnded { life, .. } | Event::Ended { life } if hanging.remove(life) => {
+                (well_since, answered) = (at, false);
+            }
             Event::Returned { told, request, .. } => {
                 if *told != Told::Nothing {
                     answered = true;
@@ -100,4 +114,48 @@ pub(super) fn check(history: &History, out: &mut Vec<Violation>) -> Option<u64> 
         });
     }
     first
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::tests::{history, life},
+        *,
+    };
+    use crate::event::Life;
+
+    /// What is found when a promotion hangs and nothing is answered for five leases.
+    fn found(hangs: bool) -> Vec<Invariant> {
+        let life: Life = life(0);
+        let began = Event::PromoteBegan {
+            life,
+            epoch: 5,
+            cancelled: false,
+        };
+        let hit = Event::FaultHit {
+            fault: Fault::PromoteHangs,
+        };
+        let ended = Event::PromoteEnded {
+            life,
+            epoch: 5,
+            done: false,
+        };
+        let mut history = history([began, hit, ended]);
+        if !hangs {
+            history.entries.remove(1);
+        }
+        if let Some(last) = history.entries.last_mut() {
+            last.at = 5_000_000_000;
+        }
+        history.end = history.heals_at;
+        let mut out = Vec::new();
+        check(&history, &mut out);
+        out.into_iter().map(|found| found.invariant).collect()
+    }
+
+    #[test]
+    fn two_leases_without_an_answer_are_found_unless_a_promotion_hangs() {
+        assert_eq!(found(false), [Invariant::Liveness]);
+        assert_eq!(found(true), []);
+    }
 }
