@@ -10,6 +10,8 @@ use crate::{metadata, shell};
 /// What can be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Bench {
+    /// The server: calls in a second and their latency, beside servers that only answer
+    Api,
     /// The coordination backends: calls, hand-overs, takeovers
     Coordination,
     /// The elector's gate: what it costs each request
@@ -21,7 +23,8 @@ pub(crate) enum Bench {
 /// Runs the bench with `args`; its exit code becomes ours.
 pub(crate) fn run(bench: Bench, args: &[String]) -> anyhow::Result<ExitCode> {
     match bench {
-        Bench::Coordination => binary("coordination", args),
+        Bench::Api => binary("api", &["kvcm-server"], args),
+        Bench::Coordination => binary("coordination", &[], args),
         Bench::Gate => of_crate("elector", "gate", args),
         Bench::Journal => of_crate("kvcm-journal", "journal", args),
     }
@@ -34,10 +37,13 @@ fn of_crate(package: &str, bench: &str, args: &[String]) -> anyhow::Result<ExitC
     Ok(ExitCode::SUCCESS)
 }
 
-/// Builds and runs a binary of `kvcm-bench`.
-fn binary(name: &str, args: &[String]) -> anyhow::Result<ExitCode> {
-    let build = ["build", "--release", "-p", "kvcm-bench", "--bin", name];
-    shell::timed("building", || shell::run(&mut shell::cargo(build)))?;
+/// Builds and runs a binary of `kvcm-bench`, beside the binaries of the `needed` packages.
+fn binary(name: &str, needed: &[&str], args: &[String]) -> anyhow::Result<ExitCode> {
+    let mut build = shell::cargo(["build", "--release", "-p", "kvcm-bench", "--bin", name]);
+    for package in needed {
+        build.args(["-p", package, "--bin", package]);
+    }
+    shell::timed("building", || shell::run(&mut build))?;
     let folder = metadata::load()?.target_directory.join("release");
     let status = Command::new(folder.join(name))
         .args(args)

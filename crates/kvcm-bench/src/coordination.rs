@@ -11,7 +11,6 @@ mod holder;
 mod options;
 mod place;
 mod report;
-mod samples;
 mod yardstick;
 
 use anyhow::Context;

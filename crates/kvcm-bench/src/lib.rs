@@ -1,8 +1,11 @@
 //! The demonstration and the benches.
 
+pub mod api;
 pub mod coordination;
 pub mod demo;
 mod history;
+mod machine;
+mod samples;
 mod table;
 
 pub use history::{

@@ -92,6 +92,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "kvcm-client",
             "kvcm-clock",
             "kvcm-fence",
+            "kvcm-proto",
             "kvcm-redis",
             "kvcm-testkit",
             "kvcm-trace",

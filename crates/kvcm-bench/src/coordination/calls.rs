@@ -5,11 +5,13 @@ use std::time::Duration;
 use anyhow::ensure;
 use kvcm_clock::{BootClock, Clock};
 
-use crate::coordination::{
-    Options,
-    contender::{Contender, LONG},
-    place::Place,
-    report::Measure,
+use crate::{
+    coordination::{
+        Options,
+        contender::{Contender, LONG},
+        place::Place,
+        report::Measure,
+    },
     samples::Stopwatch,
 };
 

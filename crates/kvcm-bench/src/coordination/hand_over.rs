@@ -4,13 +4,15 @@ use anyhow::Context;
 use kvcm_clock::{BootClock, Clock, Timer, TokioTimer};
 use tokio::sync::oneshot;
 
-use crate::coordination::{
-    Options,
-    campaign::Campaign,
-    contender::{Contender, LONG},
-    holder::Holder,
-    place::Place,
-    report::Measure,
+use crate::{
+    coordination::{
+        Options,
+        campaign::Campaign,
+        contender::{Contender, LONG},
+        holder::Holder,
+        place::Place,
+        report::Measure,
+    },
     samples::Samples,
 };
 

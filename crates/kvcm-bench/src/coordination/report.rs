@@ -1,9 +1,11 @@
 //! The tables.
 
-use std::{fs, thread, time::Duration};
+use std::time::Duration;
 
 use crate::{
-    coordination::{Kind, Options, hand_over::HandOvers, samples::Samples},
+    coordination::{Kind, Options, hand_over::HandOvers},
+    machine,
+    samples::Samples,
     table::{Column, table},
 };
 
@@ -91,17 +93,12 @@ impl std::fmt::Display for Goal {
 
 impl Report {
     pub(super) fn start(options: &Options) -> Self {
-        let cpus = thread::available_parallelism().map_or(0, usize::from);
         let dir = options.dir.clone().unwrap_or_else(std::env::temp_dir);
-        let profile = match cfg!(debug_assertions) {
-            true => "debug profile",
-            false => "release profile",
-        };
         Self {
             measures: Vec::new(),
             ratios: Vec::new(),
-            conditions: format!("{cpus} CPUs, {profile}, files in {}", dir.display()),
-            load_before: load(),
+            conditions: format!("{}, files in {}", machine::conditions(), dir.display()),
+            load_before: machine::load(),
         }
     }
 
@@ -148,7 +145,7 @@ impl Report {
             "{}\nload (1, 5, 15 minutes): {} before, {} after\n\n{}\n{}\n",
             self.conditions,
             self.load_before,
-            load(),
+            machine::load(),
             table(columns, &rows),
             self.ratios.join("\n")
         )
@@ -157,16 +154,6 @@ impl Report {
 
 fn ms(duration: Duration) -> String {
     format!("{:.3}", duration.as_secs_f64() * 1e3)
-}
-
-/// How busy the machine is; `unknown` where it does not tell.
-fn load() -> String {
-    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    let first: Vec<_> = text.split(' ').take(3).collect();
-    match first[..] {
-        [one, five, fifteen] => format!("{one} {five} {fifteen}"),
-        _ => "unknown".to_owned(),
-    }
 }
 
 #[cfg(test)]

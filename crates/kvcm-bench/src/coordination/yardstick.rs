@@ -11,7 +11,10 @@ use std::{
 use anyhow::ensure;
 use kvcm_clock::{BootClock, Clock, Timer, TokioTimer};
 
-use crate::coordination::{Options, place::Place, report::Measure, samples::Samples};
+use crate::{
+    coordination::{Options, place::Place, report::Measure},
+    samples::Samples,
+};
 
 /// How often a disk is made to sync.
 const SYNCS: u32 = 300;

@@ -6,24 +6,24 @@ use kvcm_clock::{BootClock, Clock};
 
 /// All samples of one measure.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Samples {
+pub(crate) struct Samples {
     sorted: Vec<Duration>,
 }
 
 impl Samples {
     /// The `percent`-th percentile by nearest rank: at least so many of a hundred are not longer.
     /// Zero without samples.
-    pub(super) fn percentile(&self, percent: usize) -> Duration {
+    pub(crate) fn percentile(&self, percent: usize) -> Duration {
         let rank = (self.sorted.len() * percent).div_ceil(100);
         let found = self.sorted.get(rank.saturating_sub(1));
         found.copied().unwrap_or_default()
     }
 
-    pub(super) fn max(&self) -> Duration {
+    pub(crate) fn max(&self) -> Duration {
         self.sorted.last().copied().unwrap_or_default()
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.sorted.len()
     }
 }
@@ -37,17 +37,17 @@ impl FromIterator<Duration> for Samples {
 }
 
 /// Measures one operation again and again, for a bounded time.
-pub(super) struct Stopwatch {
+pub(crate) struct Stopwatch {
     taken: Vec<Duration>,
 }
 
 impl Stopwatch {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { taken: Vec::new() }
     }
 
     /// How long `work` takes becomes a sample.
-    pub(super) async fn time<T>(
+    pub(crate) async fn time<T>(
         &mut self,
         work: impl Future<Output = anyhow::Result<T>>,
     ) -> anyhow::Result<T> {
@@ -57,7 +57,7 @@ impl Stopwatch {
         Ok(result)
     }
 
-    pub(super) fn samples(self) -> Samples {
+    pub(crate) fn samples(self) -> Samples {
         self.taken.into_iter().collect()
     }
 }

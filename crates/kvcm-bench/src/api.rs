@@ -1,0 +1,105 @@
+//! The bench of the server's calls: how many it answers in a second and how soon, beside servers
+//! that do nothing but send the same bytes; and what each switch costs a call.
+
+mod call;
+mod caller;
+mod codec;
+mod cost;
+mod echo;
+mod load;
+mod nodes;
+mod options;
+mod report;
+
+use anyhow::Context;
+
+use crate::api::{
+    call::{Call, Transport},
+    cost::Switch,
+    echo::{Answers, Echo},
+    load::Load,
+    nodes::Nodes,
+    report::Report,
+};
+
+pub use echo::serve;
+pub use options::Options;
+
+/// Over how many connections gRPC clients share at most.
+const CONNECTIONS: usize = 4;
+/// With how many clients the switches are measured.
+const CLIENTS: usize = 8;
+
+/// Starts the servers, measures everything that `options` asks for, and gives the tables.
+///
+/// # Errors
+/// When a server cannot be started or does not answer as it must. A slow one is no error.
+pub async fn run(options: &Options) -> anyhow::Result<String> {
+    let mut report = Report::start(options);
+    calls(options, &mut report).await.context("calls")?;
+    switches(options, &mut report).await.context("switches")?;
+    Ok(report.finish())
+}
+
+/// A cluster of three beside the echo, in turns.
+async fn calls(options: &Options, report: &mut Report) -> anyhow::Result<()> {
+    let dir = tempfile::tempdir()?;
+    let mut nodes = Nodes::start(dir.path(), 3, &[]).await?;
+    let mut targets = Vec::new();
+    let mut answers = Answers::default();
+    for call in Call::ALL {
+        for transport in Transport::ALL {
+            let target = nodes.target(call, transport);
+            let answer = load::ask(&target).await?;
+            answers.insert(call.path(transport), &answer);
+            targets.push(target);
+        }
+    }
+    let echo = Echo::start(dir.path(), &answers).await?;
+    for target in targets {
+        for clients in options.clients.iter().copied().map(usize::from) {
+            eprintln!(
+                "{} over {}: {clients} clients",
+                target.call.name(),
+                target.transport.name()
+            );
+            let mut pair = [
+                Load::connect(&target, clients).await?,
+                Load::connect(&echo.target(&target), clients).await?,
+            ];
+            load::in_turns(&mut pair, options).await?;
+            let [ours, bare] = pair.map(Load::finish);
+            report.add_call(&target, clients, &ours, &bare);
+        }
+    }
+    Ok(())
+}
+
+/// For each switch a node with it on, beside a node with all of them off, in turns.
+async fn switches(options: &Options, report: &mut Report) -> anyhow::Result<()> {
+    let dir = tempfile::tempdir()?;
+    let mut plain = Nodes::start(&dir.path().join("off"), 1, &Switch::all_off()).await?;
+    for switch in Switch::ALL {
+        let mut settings = Switch::all_off();
+        settings.push(switch.on());
+        let mut with = Nodes::start(&dir.path().join(switch.name()), 1, &settings).await?;
+        for call in [Call::ClusterInfo, Call::Register] {
+            for transport in Transport::ALL {
+                eprintln!(
+                    "{}: {} over {}",
+                    switch.name(),
+                    call.name(),
+                    transport.name()
+                );
+                let mut pair = [
+                    Load::connect(&with.target(call, transport), CLIENTS).await?,
+                    Load::connect(&plain.target(call, transport), CLIENTS).await?,
+                ];
+                load::in_turns(&mut pair, options).await?;
+                let [on, off] = pair.map(Load::finish);
+                report.add_switch(switch, call, transport, &on, &off);
+            }
+        }
+    }
+    Ok(())
+}
