@@ -194,27 +194,32 @@ impl App {
     }
 
     /// Serves until `stop` returns, then hands leadership over, finishes what is in flight and
-    /// ends.
+    /// ends. Calls `serving` once all ports are served.
     ///
     /// # Errors
     /// When another live process has this node's id, or the ports file cannot be written.
-    pub async fn run(self, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
+    pub async fn run(
+        self,
+        stop: impl Future<Output = ()>,
+        serving: impl FnOnce(),
+    ) -> anyhow::Result<()> {
         let drain = self.drain;
         let limits = ConnectionLimits::from(&self.config.service);
-        let mut serving = JoinSet::new();
+        let mut servers = JoinSet::new();
         for server in self.servers {
             let Server {
                 listener,
                 router,
                 counters,
             } = server;
-            serving.spawn(serve(listener, router, limits, drain.clone(), counters));
+            servers.spawn(serve(listener, router, limits, drain.clone(), counters));
         }
         if let Some(path) = &self.config.service.ports_file {
             write_ports(path, &self.ports).with_context(|| {
                 format!("cannot write kvcm.service.ports_file {}", path.display())
             })?;
         }
+        serving();
         let result = tokio::select! {
             () = stop => {
                 // Dropping what has not begun ends the election as well as stopping it.
@@ -245,7 +250,7 @@ impl App {
             );
         }
         drain.cancel();
-        while serving.join_next().await.is_some() {}
+        while servers.join_next().await.is_some() {}
         tracing::info!("stopped");
         result
     }

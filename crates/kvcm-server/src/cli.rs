@@ -40,6 +40,12 @@ pub struct Cli {
     )]
     log_config_file: Option<PathBuf>,
 
+    /// Run in the background: returns once the server serves its ports, or with its error.
+    ///
+    /// Working folder, standard output and standard error stay as they are.
+    #[arg(short = 'd', long)]
+    daemon: bool,
+
     /// Read the configuration, say what is wrong with it, unknown keys included, and end.
     #[arg(long = "check-config", alias = "check_config")]
     check_config: bool,
@@ -81,6 +87,11 @@ impl Cli {
             (false, true) => Task::CheckConfig,
             (false, false) => Task::Run,
         }
+    }
+
+    /// Whether to serve in the background.
+    pub fn is_daemon(&self) -> bool {
+        self.daemon && self.task() == Task::Run
     }
 
     /// The sources of the configuration that are named here.
@@ -145,9 +156,17 @@ mod tests {
             );
         }
         assert_eq!(parse(&["-h"]).unwrap_err().kind(), ErrorKind::DisplayHelp);
-        for args in [&["-d"][..], &["--nope"], &["positional"], &["-c"]] {
+        for args in [&["--nope"][..], &["positional"], &["-c"], &["-d=x"]] {
             assert_eq!(parse(args).unwrap_err().exit_code(), 2, "{args:?}");
         }
+    }
+
+    #[test]
+    fn a_daemon_serves_and_does_nothing_else() {
+        assert!(parse(&["-d"]).unwrap().is_daemon());
+        assert!(parse(&["--daemon", "-c", "f"]).unwrap().is_daemon());
+        assert!(!parse(&["-d", "--check-config"]).unwrap().is_daemon());
+        assert!(!parse(&[]).unwrap().is_daemon());
     }
 
     #[test]

@@ -7,10 +7,11 @@ use kvcm_server::{
     app::App,
     cli::{Cli, Task},
     config::{Config, Loaded, Mistakes, reference},
+    daemon::{self, Readiness},
     http::Listeners,
     logging,
+    signals::StopSignals,
 };
-use tokio::signal::unix::{SignalKind, signal};
 
 /// Exit code of a configuration that cannot be used.
 const MISCONFIGURED: u8 = 2;
@@ -19,6 +20,14 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     if cli.task() == Task::PrintReference {
         return print(&reference());
+    }
+    let mut readiness = None;
+    if cli.is_daemon() {
+        match Readiness::of_daemon() {
+            Ok(Some(told)) => readiness = Some(told),
+            Ok(None) => return daemon::start().unwrap_or_else(|error| failed(&error)),
+            Err(error) => return failed(&error),
+        }
     }
     let environment: BTreeMap<String, String> = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
@@ -35,11 +44,11 @@ fn main() -> ExitCode {
             }
             ExitCode::SUCCESS
         }
-        Task::Run | Task::PrintReference => serve(&cli, loaded),
+        Task::Run | Task::PrintReference => serve(&cli, loaded, readiness),
     }
 }
 
-fn serve(cli: &Cli, loaded: Loaded) -> ExitCode {
+fn serve(cli: &Cli, loaded: Loaded, readiness: Option<Readiness>) -> ExitCode {
     let log = match logging::init(loaded.config.log) {
         Ok(log) => log,
         Err(error) => return failed(&error),
@@ -62,36 +71,17 @@ fn serve(cli: &Cli, loaded: Loaded) -> ExitCode {
         Err(error) => return failed(&error),
     };
     let result = runtime.block_on(async {
-        let stop = stop_signal()?;
+        let stop = StopSignals::new()?;
+        let serving = || readiness.map(Readiness::tell).unwrap_or_default();
         App::build(loaded.config, loaded.prepared, listeners)?
             .with_log(log)
-            .run(stop)
+            .run(stop.first(), serving)
             .await
     });
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failed(&format!("{error:#}")),
     }
-}
-
-/// Returns at the first SIGTERM or SIGINT; a second one ends the process at once.
-fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut next = async move || {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-    };
-    Ok(async move {
-        next().await;
-        tokio::spawn(async move {
-            next().await;
-            tracing::warn!("asked to stop twice, ending without a hand-over");
-            std::process::exit(1);
-        });
-    })
 }
 
 fn misconfigured(mistakes: &Mistakes) -> ExitCode {

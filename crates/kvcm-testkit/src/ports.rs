@@ -23,7 +23,7 @@ pub struct Ports {
 impl Ports {
     /// Reads the file; `None` while it is not there. It is written whole, so half a file is an
     /// error.
-    pub(crate) fn read(file: &Path) -> anyhow::Result<Option<Self>> {
+    pub fn read(file: &Path) -> anyhow::Result<Option<Self>> {
         match fs::read(file) {
             Ok(text) => serde_json::from_slice(&text)
                 .map(Some)

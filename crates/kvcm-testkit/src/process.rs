@@ -135,7 +135,8 @@ impl ServerProcess {
         }
     }
 
-    fn signal(&mut self, signal: Signal) -> io::Result<()> {
+    /// Sends any other signal.
+    pub fn signal(&mut self, signal: Signal) -> io::Result<()> {
         // Once waited for, the id may belong to another process.
         if self.child.try_wait()?.is_some() {
             let message = format!("node {} has ended", self.name);

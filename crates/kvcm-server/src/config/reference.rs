@@ -12,12 +12,31 @@ const HEAD: &str = "\
 
 Every key of `kvcm-server`, made from the table that also parses them.
 
-Sources, the later one wins: the defaults below; the file of `-c` (`key=value` lines, `#` starts a
-comment); `-e key=value` (may be given many times); environment variables named like the key, with
-dots or with underscores (`kvcm_service_rpc_port`; an empty one counts as unset).
-`kvcm-server --print-config` shows what applies and where it comes from, `--check-config` checks it
-and refuses unknown keys. Every mistake is reported at once, with exit code 2, before anything
-listens.
+## Command line
+
+| option | what it does |
+|---|---|
+| `-c`, `--config_file FILE` | reads a file of `key=value` lines; `#` starts a comment anywhere in a line |
+| `-e`, `--env KEY=VALUE` | sets one key; may be given many times, the first value of a key counts |
+| `-d`, `--daemon` | serves in the background: returns 0 once the ports are served, else the error's code; working folder, stdout and stderr stay, stdin is empty, `ps` shows the arguments |
+| `-l`, `--log_config_file FILE` | accepted for old scripts, has no effect |
+| `--check-config` | checks the configuration, refuses unknown keys as well, and ends |
+| `--print-config` | prints the value of every key and where it comes from, and ends |
+| `-h`, `--help`, `-v`, `--version` | print on stdout, end with 0 |
+
+The predecessor's `-h` and `-v` end with 1, it goes on after an unknown option, and its `-d` returns
+before a port is open; here an unknown option or an option without its value ends with 2. A link
+named `kv_cache_manager_bin` works as the program's name. SIGTERM, SIGINT, SIGUSR1 and SIGUSR2 stop
+the server in good order, a second one ends it at once; SIGPIPE is ignored.
+
+## Sources
+
+The later one wins: the defaults below; the file of `-c`; `-e`; environment variables named like the
+key, with dots or with underscores (`kvcm_service_rpc_port`; an empty one counts as unset). An
+unknown key gets a warning with the nearest known one. Every mistake is reported at once, with exit
+code 2, before anything listens.
+
+## Keys
 ";
 
 /// The reference as Markdown.

@@ -175,6 +175,16 @@ mod tests {
     }
 
     #[test]
+    fn the_same_port_for_both_grpc_services_is_one_listener() {
+        let free = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = free.local_addr().unwrap().port();
+        drop(free);
+        let listeners = Listeners::bind(&load([port, 0, port, 0])).unwrap();
+        assert!(listeners.admin_rpc.is_none());
+        assert_eq!(listeners.ports().unwrap().admin_rpc, port);
+    }
+
+    #[test]
     fn every_port_in_use_is_named() {
         let taken = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
         let [a, b, c] = taken.each_ref().map(|l| l.local_addr().unwrap().port());

@@ -4,6 +4,7 @@
 mod both;
 mod cases;
 mod cluster;
+mod daemon;
 mod data;
 mod deploy;
 mod durable;
