@@ -22,7 +22,9 @@ use crate::{
     cluster::Cluster,
     config::{Config, ElectorSettings},
     elections, grpc_health, health,
-    http::{BodyLimits, ConnectionCounters, ConnectionLimits, JsonRoutes, Listeners, Ports, serve},
+    http::{
+        BodyLimits, ConnectionCounters, ConnectionLimits, JsonRoutes, Listeners, Ports, Terms, serve,
+    },
     logging::LogHandle,
     members::Members,
     metrics::{Counters, Metrics},
@@ -53,6 +55,7 @@ pub struct App {
     drain: CancellationToken,
     /// Tells the streams of leader changes, and keeps `grpc.health.v1` up to date.
     _news: [AbortOnDropHandle<()>; 2],
+    terms: Terms,
 }
 
 /// A listener, what it serves, and how much.
@@ -164,6 +167,11 @@ impl App {
             routes.add_service(reflection.clone())
         };
         let servers = servers(&config, &services, listeners, &counters, pages, tools)?;
+        let terms = Terms {
+            limits: ConnectionLimits::from(&config.service),
+            tls: prepared.tls,
+            refusals: counters.refusals.clone(),
+        };
         Ok(Self {
             config,
             ports,
@@ -177,6 +185,7 @@ impl App {
             servers,
             drain,
             _news: news,
+            terms,
         })
     }
 
@@ -204,7 +213,6 @@ impl App {
         serving: impl FnOnce(),
     ) -> anyhow::Result<()> {
         let drain = self.drain;
-        let limits = ConnectionLimits::from(&self.config.service);
         let mut servers = JoinSet::new();
         for server in self.servers {
             let Server {
@@ -212,8 +220,13 @@ impl App {
                 router,
                 counters,
             } = server;
-            servers.spawn(serve(listener, router, limits, drain.clone(), counters));
+            let terms = self.terms.clone();
+            servers.spawn(serve(listener, router, terms, drain.clone(), counters));
         }
+        let _follower = self
+            .terms
+            .tls
+            .map(|tls| AbortOnDropHandle::new(tokio::spawn(tls.follow_files())));
         if let Some(path) = &self.config.service.ports_file {
             write_ports(path, &self.ports).with_context(|| {
                 format!("cannot write kvcm.service.ports_file {}", path.display())

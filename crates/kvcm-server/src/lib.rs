@@ -26,3 +26,4 @@ mod rpc;
 mod service;
 pub mod signals;
 mod stores;
+pub mod tls;

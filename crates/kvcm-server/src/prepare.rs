@@ -4,12 +4,18 @@ use std::{fs, path::PathBuf};
 
 use kvcm_registry::StartupConfig;
 
-use crate::config::{Loaded, Mistake};
+use crate::{
+    config::{Loaded, Mistake},
+    tls::{Tls, TlsFiles},
+};
 
 const COORDINATION: &str = "kvcm.coordination.uri";
 const PRIVATE_STORES: &str = "kvcm.allow_private_stores";
 const REGISTRY: &str = "kvcm.registry_storage.uri";
 const STARTUP: &str = "kvcm.startup_config";
+const TLS_CERT: &str = "kvcm.service.tls_cert_file";
+const TLS_KEY: &str = "kvcm.service.tls_key_file";
+const TLS_CLIENT_CA: &str = "kvcm.service.tls_client_ca_file";
 
 /// Where the leader is elected, checked.
 #[derive(Clone, Debug, Default)]
@@ -44,6 +50,8 @@ pub struct Prepared {
     pub registry: RegistryStorage,
     /// What a new registry starts with.
     pub startup: StartupConfig,
+    /// TLS of all ports; none: plain text.
+    pub tls: Option<Tls>,
 }
 
 impl Prepared {
@@ -57,6 +65,7 @@ impl Prepared {
         let coordination = collect(coordination(loaded, &mut warnings), &mut mistakes);
         let registry = collect(registry(loaded, &mut warnings), &mut mistakes);
         let startup = collect(startup(loaded, &mut warnings), &mut mistakes);
+        let tls = collect(tls(loaded).map_err(|mistake| vec![mistake]), &mut mistakes);
         mistakes.extend(private_stores(loaded, &coordination, &registry));
         if !mistakes.is_empty() {
             return Err(mistakes);
@@ -65,6 +74,7 @@ impl Prepared {
             coordination,
             registry,
             startup,
+            tls,
         };
         Ok((prepared, warnings))
     }
@@ -160,6 +170,27 @@ fn coordination(loaded: &Loaded, warnings: &mut Vec<String>) -> Result<Coordinat
             Ok(Coordination::Redis(Box::new(config)))
         }
     }
+}
+
+/// That a file is missing altogether is told elsewhere.
+fn tls(loaded: &Loaded) -> Result<Option<Tls>, Mistake> {
+    let service = &loaded.config.service;
+    let (Some(cert), Some(key)) = (&service.tls_cert_file, &service.tls_key_file) else {
+        return Ok(None);
+    };
+    let files = TlsFiles {
+        cert: cert.clone(),
+        key: key.clone(),
+        client_ca: service.tls_client_ca_file.clone(),
+    };
+    Tls::load(files).map(Some).map_err(|error| {
+        let name = match error.file {
+            file if file == *key => TLS_KEY,
+            file if file == *cert => TLS_CERT,
+            _ => TLS_CLIENT_CA,
+        };
+        loaded.mistake(name, error.problem)
+    })
 }
 
 fn startup(loaded: &Loaded, warnings: &mut Vec<String>) -> Result<StartupConfig, Vec<Mistake>> {

@@ -5,7 +5,8 @@ use std::io;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// SIGTERM, SIGINT, SIGUSR1 and SIGUSR2, each of which stops the server, as with the predecessor.
-/// From its creation on none of them ends the process by itself.
+/// From its creation on none of them ends the process by itself, nor does SIGHUP, which has the
+/// files of TLS read again.
 #[derive(Debug)]
 pub struct StopSignals([Signal; 4]);
 
@@ -15,6 +16,8 @@ impl StopSignals {
     /// # Errors
     /// When the system refuses.
     pub fn new() -> io::Result<Self> {
+        // Once taken, a signal stays taken for the life of the process.
+        signal(SignalKind::hangup())?;
         Ok(Self([
             signal(SignalKind::terminate())?,
             signal(SignalKind::interrupt())?,

@@ -3,15 +3,33 @@
 use super::{Loaded, Mistake};
 
 const LEASE: &str = "kvcm.leader_elector.lease_ms";
+const TLS_CERT: &str = "kvcm.service.tls_cert_file";
+const TLS_KEY: &str = "kvcm.service.tls_key_file";
+const TLS_CLIENT_CA: &str = "kvcm.service.tls_client_ca_file";
 const LOOP: &str = "kvcm.leader_elector.loop_interval_ms";
 
 /// Checks keys against each other, but none of those in `wrong`. Adds warnings to `loaded`.
 pub(super) fn across_keys(loaded: &mut Loaded, wrong: &[&str]) -> Vec<Mistake> {
     let mut mistakes = ports(loaded, wrong);
+    mistakes.extend(tls(loaded));
     if !wrong.contains(&LEASE) && !wrong.contains(&LOOP) {
         mistakes.extend(loop_interval(loaded));
     }
     mistakes
+}
+
+/// A certificate is of no use without its key, nor either of the other files without both.
+fn tls(loaded: &Loaded) -> Vec<Mistake> {
+    let service = &loaded.config.service;
+    let (cert, key) = (&service.tls_cert_file, &service.tls_key_file);
+    let missing =
+        |key, of: &str| loaded.mistake(key, format!("expected a path, because {of} is set"));
+    match (cert, key, &service.tls_client_ca_file) {
+        (Some(_), None, _) => vec![missing(TLS_KEY, TLS_CERT)],
+        (None, Some(_), _) => vec![missing(TLS_CERT, TLS_KEY)],
+        (None, None, Some(_)) => vec![missing(TLS_CERT, TLS_CLIENT_CA)],
+        _ => Vec::new(),
+    }
 }
 
 /// A lease must survive a few lost renewals.

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use super::{
     Key, Kind,
-    options::{count, flag, format, ip, is_host, level, metric_prefix, ms, optional, port},
+    options::{
+        count, flag, format, ip, is_host, level, metric_prefix, ms, number, optional, port,
+    },
 };
 
 const PORT: u64 = 65535;
@@ -208,6 +210,38 @@ pub static KEYS: &[Key] = &[
             Some(())
         },
     ),
+    Key::text(
+        "kvcm.service.tls_cert_file",
+        "",
+        "a path",
+        "PEM file of the certificate of all ports, then those between it and a root; read \
+         again when it changes and at SIGHUP; empty: no TLS",
+        |config, text| {
+            config.service.tls_cert_file = optional(text).map(PathBuf::from);
+            Some(())
+        },
+    ),
+    Key::text(
+        "kvcm.service.tls_key_file",
+        "",
+        "a path",
+        "PEM file of the private key of kvcm.service.tls_cert_file",
+        |config, text| {
+            config.service.tls_key_file = optional(text).map(PathBuf::from);
+            Some(())
+        },
+    ),
+    Key::text(
+        "kvcm.service.tls_client_ca_file",
+        "",
+        "a path",
+        "PEM file of the roots of clients' certificates, without which no client is served; \
+         empty: clients need no certificate",
+        |config, text| {
+            config.service.tls_client_ca_file = optional(text).map(PathBuf::from);
+            Some(())
+        },
+    ),
     Key::number(
         "kvcm.service.drain_ms",
         "2000",
@@ -238,11 +272,34 @@ pub static KEYS: &[Key] = &[
         |config, value| config.service.limits.connections = count(value),
     ),
     Key::number(
+        "kvcm.service.max_connections_per_peer",
+        "2000",
+        [1, 1_000_000],
+        "most open connections of one address to one port; more are closed at once",
+        |config, value| config.service.limits.peer_connections = count(value),
+    ),
+    Key::number(
+        "kvcm.service.max_concurrent_streams",
+        "1024",
+        [1, 1_000_000],
+        "most requests at a time on one HTTP/2 connection; more wait at the client",
+        |config, value| config.service.limits.streams = number(value),
+    ),
+    Key::number(
+        "kvcm.service.head_timeout_ms",
+        "10000",
+        [100, HOUR_MS],
+        "longest time from the start of a connection until the head of its first request is \
+         complete, TLS handshake included, in milliseconds; HTTP/2 connections may wait for \
+         their first request",
+        |config, value| config.service.limits.head_timeout = ms(value),
+    ),
+    Key::number(
         "kvcm.service.read_timeout_ms",
         "75000",
         [100, HOUR_MS],
-        "longest wait for the head of a request, which is also how long a connection may \
-         idle between two requests, and for its body, in milliseconds",
+        "longest wait for the body of a request, and for the head of the next request on a \
+         connection, which is how long it may idle, in milliseconds",
         |config, value| config.service.limits.read_timeout = ms(value),
     ),
     Key::number(

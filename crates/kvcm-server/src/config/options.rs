@@ -84,6 +84,11 @@ pub(super) fn count(value: u64) -> usize {
     usize::try_from(value).unwrap_or(usize::MAX)
 }
 
+/// A smaller count; the tables' limits fit.
+pub(super) fn number(value: u64) -> u32 {
+    u32::try_from(value).unwrap_or(u32::MAX)
+}
+
 /// A port; the table's limit fits.
 pub(super) fn port(value: u64) -> u16 {
     u16::try_from(value).unwrap_or(u16::MAX)

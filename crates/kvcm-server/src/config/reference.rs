@@ -27,7 +27,8 @@ Every key of `kvcm-server`, made from the table that also parses them.
 The predecessor's `-h` and `-v` end with 1, it goes on after an unknown option, and its `-d` returns
 before a port is open; here an unknown option or an option without its value ends with 2. A link
 named `kv_cache_manager_bin` works as the program's name. SIGTERM, SIGINT, SIGUSR1 and SIGUSR2 stop
-the server in good order, a second one ends it at once; SIGPIPE is ignored.
+the server in good order, a second one ends it at once; SIGHUP has the files of TLS read again;
+SIGPIPE is ignored.
 
 ## Sources
 

@@ -70,6 +70,12 @@ pub struct ServiceSettings {
     pub watch_heartbeat: Duration,
     /// File that the ports in use are written to once the node serves.
     pub ports_file: Option<PathBuf>,
+    /// PEM file of the certificate, then those between it and a root; none: no TLS.
+    pub tls_cert_file: Option<PathBuf>,
+    /// PEM file of the certificate's key.
+    pub tls_key_file: Option<PathBuf>,
+    /// PEM file of the roots of clients' certificates; none: clients need none.
+    pub tls_client_ca_file: Option<PathBuf>,
     /// How long open requests and connections may go on when the server stops.
     pub drain: Duration,
     /// Limits on what clients send.
@@ -85,6 +91,12 @@ pub struct RequestLimits {
     pub keys: usize,
     /// Open connections of one listener.
     pub connections: usize,
+    /// Open connections of one address to one listener.
+    pub peer_connections: usize,
+    /// Requests at a time on one HTTP/2 connection.
+    pub streams: u32,
+    /// Longest time until the head of a connection's first request has come.
+    pub head_timeout: Duration,
     /// Longest wait for a request's head, which is also the longest idle time between two
     /// requests of a connection, and for its body.
     pub read_timeout: Duration,
@@ -158,11 +170,17 @@ impl Config {
                 enable_debug_service: false,
                 watch_heartbeat: Duration::ZERO,
                 ports_file: None,
+                tls_cert_file: None,
+                tls_key_file: None,
+                tls_client_ca_file: None,
                 drain: Duration::ZERO,
                 limits: RequestLimits {
                     request_bytes: 0,
                     keys: 0,
                     connections: 0,
+                    peer_connections: 0,
+                    streams: 0,
+                    head_timeout: Duration::ZERO,
                     read_timeout: Duration::ZERO,
                 },
             },

@@ -1,10 +1,20 @@
 //! One connection from its first byte to its end.
 
-use std::{convert::Infallible, io, net::SocketAddr, pin::pin, time::Duration};
+use std::{
+    convert::Infallible,
+    io,
+    net::SocketAddr,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
 use axum::{Router, body::Body};
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{HeaderMap, Request, Response, StatusCode, header};
 use hyper::{
     body::Incoming,
     server::conn::{http1, http2},
@@ -14,20 +24,32 @@ use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
     server::graceful::GracefulConnection,
 };
-use tokio::{io::AsyncReadExt, net::TcpStream, time::timeout};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
+    net::TcpStream,
+    time::{Instant, sleep_until, timeout_at},
+};
 use tokio_util::sync::CancellationToken;
+use tonic::Code;
 use tower::Service;
 use tracing::debug;
 
-use super::{ConnectionLimits, Remote, prefixed::Prefixed};
+use super::{Cause, Remote, Terms, prefixed::Prefixed, timed::Timed};
+use crate::tls::Tls;
 
 /// What an HTTP/2 client sends first.
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
+/// The first byte of a TLS handshake.
+const HANDSHAKE: u8 = 0x16;
+
+/// What a client without TLS is told on a port with TLS.
+const SPEAK_TLS: &[u8] = b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain\r\n\
+    content-length: 21\r\nconnection: close\r\n\r\nthis port speaks TLS\n";
+
 /// A reply of 1000 locations has 70 KB; smaller windows cost round trips.
 const STREAM_WINDOW: u32 = 1 << 20;
 const CONNECTION_WINDOW: u32 = 4 << 20;
-const STREAMS_MAX: u32 = 1024;
 const PING_INTERVAL: Duration = Duration::from_secs(20);
 
 /// How a connection ends early.
@@ -41,97 +63,227 @@ pub(super) struct Ends {
 
 /// Serves one connection until it ends. Returns whether it was cut.
 pub(super) async fn serve(
-    mut stream: TcpStream,
+    stream: TcpStream,
     peer: SocketAddr,
     router: Router,
-    limits: ConnectionLimits,
+    terms: Terms,
     ends: Ends,
 ) -> bool {
-    set_options(&stream, limits.read_timeout);
-    // The first bytes have their own limit, because hyper's starts once it knows the version.
-    let first = tokio::select! {
-        // A request that is here already is served, even in a drain.
-        biased;
-        first = timeout(limits.read_timeout, first_bytes(&mut stream)) => first,
-        () = ends.drain.cancelled() => return false,
+    set_options(&stream, terms.limits.read_timeout);
+    let connection = Connection {
+        peer,
+        router,
+        head_by: Instant::now() + terms.limits.head_timeout,
+        terms,
+        ends,
     };
-    let first = match first {
-        Ok(Ok(first)) if !first.is_empty() => first,
-        Ok(Ok(_)) => return false,
-        Ok(Err(error)) => {
-            debug!(%peer, %error, "connection broke before its first request");
-            return false;
-        }
-        Err(_) => {
-            debug!(%peer, "connection without a request is closed");
-            return false;
-        }
-    };
-    let is_http2 = first[..] == PREFACE[..];
-    let io = TokioIo::new(Prefixed::new(first, stream));
-    let service = service_fn(move |request| call(router.clone(), peer, request));
-    if is_http2 {
-        let connection = http2_builder().serve_connection(io, service);
-        run(connection, peer, ends).await
-    } else {
-        let connection = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(limits.read_timeout)
-            .serve_connection(io, service);
-        run(connection, peer, ends).await
+    match connection.terms.tls.clone() {
+        None => connection.serve(stream).await,
+        Some(tls) => match connection.handshake(&tls, stream).await {
+            Some(stream) => connection.serve(stream).await,
+            None => false,
+        },
     }
 }
 
-fn http2_builder() -> http2::Builder<TokioExecutor> {
-    let mut builder = http2::Builder::new(TokioExecutor::new());
-    builder
-        .timer(TokioTimer::new())
-        .initial_stream_window_size(STREAM_WINDOW)
-        .initial_connection_window_size(CONNECTION_WINDOW)
-        .max_concurrent_streams(STREAMS_MAX)
-        // Finds out about peers that vanished without a word.
-        .keep_alive_interval(PING_INTERVAL)
-        .keep_alive_timeout(PING_INTERVAL);
-    builder
+struct Connection {
+    peer: SocketAddr,
+    router: Router,
+    terms: Terms,
+    ends: Ends,
+    /// When the head of the first request must have come.
+    head_by: Instant,
+}
+
+impl Connection {
+    async fn handshake(
+        &self,
+        tls: &Tls,
+        mut stream: TcpStream,
+    ) -> Option<tokio_rustls::server::TlsStream<TcpStream>> {
+        let peer = self.peer;
+        let accepted = async {
+            let mut first = [0];
+            match stream.peek(&mut first).await? {
+                0 => return Ok(None),
+                _ if first[0] == HANDSHAKE => tls.acceptor().accept(stream).await.map(Some),
+                _ => {
+                    let _ = stream.write_all(SPEAK_TLS).await;
+                    Err(io::Error::other("the client does not speak TLS"))
+                }
+            }
+        };
+        let accepted = tokio::select! {
+            biased;
+            accepted = timeout_at(self.head_by, accepted) => accepted,
+            () = self.ends.drain.cancelled() => return None,
+        };
+        match accepted {
+            Ok(Ok(stream)) => return stream,
+            Ok(Err(error)) => debug!(%peer, %error, "TLS handshake failed"),
+            Err(_) => debug!(%peer, "no TLS handshake in time"),
+        }
+        self.terms.refusals.count(Cause::Tls);
+        None
+    }
+
+    async fn serve<S>(self, mut stream: S) -> bool
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        let Self { peer, .. } = self;
+        // The first bytes have their own limit, because hyper's starts once it knows the version.
+        let first = tokio::select! {
+            // A request that is here already is served, even in a drain.
+            biased;
+            first = timeout_at(self.head_by, first_bytes(&mut stream)) => first,
+            () = self.ends.drain.cancelled() => return false,
+        };
+        let first = match first {
+            Ok(Ok(first)) if !first.is_empty() => first,
+            Ok(Ok(_)) => return false,
+            Ok(Err(error)) => {
+                debug!(%peer, %error, "connection broke before its first request");
+                return false;
+            }
+            Err(_) => {
+                debug!(%peer, "connection without a request is closed");
+                self.terms.refusals.count(Cause::Head);
+                return false;
+            }
+        };
+        let is_http2 = first[..] == PREFACE[..];
+        let io = TokioIo::new(Prefixed::new(first, stream));
+        let begun = Arc::new(AtomicBool::new(false));
+        let service = {
+            let (router, terms, begun) = (self.router.clone(), self.terms.clone(), begun.clone());
+            service_fn(move |request| {
+                begun.store(true, Relaxed);
+                call(router.clone(), peer, terms.clone(), request)
+            })
+        };
+        if is_http2 {
+            // It may well be opened long before it is needed, and pings find out who is gone.
+            begun.store(true, Relaxed);
+            let connection = self.http2().serve_connection(io, service);
+            self.run(connection, &begun).await
+        } else {
+            let connection = http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(self.terms.limits.read_timeout)
+                .serve_connection(io, service);
+            self.run(connection, &begun).await
+        }
+    }
+
+    fn http2(&self) -> http2::Builder<TokioExecutor> {
+        let mut builder = http2::Builder::new(TokioExecutor::new());
+        builder
+            .timer(TokioTimer::new())
+            .initial_stream_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .max_concurrent_streams(self.terms.limits.streams)
+            // Finds out about peers that vanished without a word.
+            .keep_alive_interval(PING_INTERVAL)
+            .keep_alive_timeout(PING_INTERVAL);
+        builder
+    }
+
+    /// Polls a connection to its end, and tells it when to finish. The head of the first request
+    /// must come in time.
+    async fn run<C>(&self, connection: C, begun: &AtomicBool) -> bool
+    where
+        C: GracefulConnection,
+        C::Error: std::fmt::Display,
+    {
+        let (peer, ends) = (self.peer, &self.ends);
+        let mut connection = pin!(connection);
+        let mut draining = false;
+        let mut waiting = true;
+        loop {
+            tokio::select! {
+                result = connection.as_mut() => {
+                    if let Err(error) = result {
+                        debug!(%peer, %error, "connection ended");
+                    }
+                    return false;
+                }
+                () = ends.drain.cancelled(), if !draining => {
+                    draining = true;
+                    connection.as_mut().graceful_shutdown();
+                }
+                () = ends.cut.cancelled() => return true,
+                () = sleep_until(self.head_by), if waiting => {
+                    waiting = false;
+                    if !begun.load(Relaxed) {
+                        debug!(%peer, "connection without a whole head is closed");
+                        self.terms.refusals.count(Cause::Head);
+                        return false;
+                    }
+                }
+            }
+        }
+    }
 }
 
 async fn call(
     mut router: Router,
     peer: SocketAddr,
+    terms: Terms,
     mut request: Request<Incoming>,
 ) -> Result<Response<Body>, Infallible> {
     request.extensions_mut().insert(Remote(peer));
+    // JSON bodies are timed where they are read, to be answered; calls over gRPC are not.
+    let is_grpc = is_grpc(request.headers());
     // A router is always ready.
-    router.call(request).await
+    let response = if is_grpc && !is_stream(request.uri().path()) {
+        let limit = terms.limits.read_timeout;
+        router
+            .call(request.map(|body| Timed::new(body, limit)))
+            .await?
+    } else {
+        router.call(request).await?
+    };
+    if let Some(cause) = refused(&response, is_grpc) {
+        terms.refusals.count(cause);
+    }
+    Ok(response)
 }
 
-/// Polls a connection to its end, and tells it when to finish.
-async fn run<C>(connection: C, peer: SocketAddr, ends: Ends) -> bool
-where
-    C: GracefulConnection,
-    C::Error: std::fmt::Display,
-{
-    let mut connection = pin!(connection);
-    let mut draining = false;
-    loop {
-        tokio::select! {
-            result = connection.as_mut() => {
-                if let Err(error) = result {
-                    debug!(%peer, %error, "connection ended");
-                }
-                return false;
-            }
-            () = ends.drain.cancelled(), if !draining => {
-                draining = true;
-                connection.as_mut().graceful_shutdown();
-            }
-            () = ends.cut.cancelled() => return true,
-        }
+fn is_grpc(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE);
+    kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"))
+}
+
+/// Reflection is the only service whose requests are streams, which may stay open.
+fn is_stream(path: &str) -> bool {
+    path.starts_with("/grpc.reflection.")
+}
+
+/// Why a request was refused, if it was. What a service itself refuses is told in its answer, with
+/// 200 or OK.
+fn refused(response: &Response<Body>, is_grpc: bool) -> Option<Cause> {
+    if !is_grpc {
+        return match response.status() {
+            StatusCode::PAYLOAD_TOO_LARGE => Some(Cause::Size),
+            StatusCode::REQUEST_TIMEOUT => Some(Cause::Body),
+            StatusCode::UNAUTHORIZED => Some(Cause::Unauthenticated),
+            StatusCode::FORBIDDEN => Some(Cause::Forbidden),
+            _ => None,
+        };
+    }
+    let code = response.headers().get("grpc-status")?;
+    match Code::from_bytes(code.as_bytes()) {
+        Code::OutOfRange => Some(Cause::Size),
+        Code::DeadlineExceeded => Some(Cause::Body),
+        Code::Unauthenticated => Some(Cause::Unauthenticated),
+        Code::PermissionDenied => Some(Cause::Forbidden),
+        _ => None,
     }
 }
 
 /// Reads until it is clear whether the client speaks HTTP/2. Empty when it closes at once.
-async fn first_bytes(stream: &mut TcpStream) -> io::Result<Bytes> {
+async fn first_bytes(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Bytes> {
     let mut buffer = [0; PREFACE.len()];
     let mut filled = 0;
     while filled < buffer.len() && buffer[..filled] == PREFACE[..filled] {

@@ -9,6 +9,13 @@ use crate::config::ServiceSettings;
 pub struct ConnectionLimits {
     /// Most open connections; more are closed at once.
     pub connections: usize,
+    /// Most open connections of one address, at least 1; more are closed at once.
+    pub peer_connections: usize,
+    /// Most requests at a time on one HTTP/2 connection.
+    pub streams: u32,
+    /// Longest time from the start of a connection to the whole head of its first request, the
+    /// TLS handshake included.
+    pub head_timeout: Duration,
     /// Longest wait for the head of a request, which is also the longest idle time between two
     /// requests of an HTTP/1.1 connection, and for a peer that takes no bytes.
     pub read_timeout: Duration,
@@ -29,6 +36,9 @@ impl From<&ServiceSettings> for ConnectionLimits {
     fn from(settings: &ServiceSettings) -> Self {
         Self {
             connections: settings.limits.connections,
+            peer_connections: settings.limits.peer_connections,
+            streams: settings.limits.streams,
+            head_timeout: settings.limits.head_timeout,
             read_timeout: settings.limits.read_timeout,
             drain: settings.drain,
         }

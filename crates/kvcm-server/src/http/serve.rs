@@ -12,8 +12,9 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{debug, info, warn};
 
 use super::{
-    ConnectionCounters, ConnectionLimits,
+    Cause, ConnectionCounters, Terms,
     connection::{self, Ends},
+    peers::{Peers, Place},
 };
 
 /// How long accepting rests when the process has no descriptor or memory for a connection.
@@ -27,21 +28,23 @@ pub struct Served {
 }
 
 /// Serves `router` on `listener` until `drain` is cancelled, then lets what is in flight finish
-/// for `limits.drain`, cuts the rest, and returns. Dropping the future cuts all connections.
+/// for the drain limit of `terms`, cuts the rest, and returns. Dropping the future cuts all connections.
 pub async fn serve(
     listener: TcpListener,
     router: Router,
-    limits: ConnectionLimits,
+    terms: impl Into<Terms>,
     drain: CancellationToken,
     counters: Arc<ConnectionCounters>,
 ) -> Served {
+    let terms = terms.into();
+    let limits = terms.limits;
     let cut = CancellationToken::new();
     let _cut_on_drop = cut.clone().drop_guard();
     let ends = Ends {
         drain: drain.clone(),
         cut: cut.clone(),
     };
-    let connections = Connections::new(limits, router, ends, counters);
+    let connections = Connections::new(terms.clone(), router, ends, counters);
     tokio::select! {
         biased;
         () = drain.cancelled() => {}
@@ -58,6 +61,9 @@ pub async fn serve(
     }
     let open = connections.tasks.len();
     info!(open, "connections are cut at the end of the drain");
+    for _ in 0..open {
+        terms.refusals.count(Cause::Drain);
+    }
     cut.cancel();
     connections.tasks.wait().await;
     Served { cut: open }
@@ -65,24 +71,26 @@ pub async fn serve(
 
 /// The connections of one listener.
 struct Connections {
-    limits: ConnectionLimits,
+    terms: Terms,
     router: Router,
     ends: Ends,
     free: Arc<Semaphore>,
+    peers: Peers,
     tasks: TaskTracker,
     counters: Arc<ConnectionCounters>,
 }
 
 impl Connections {
     fn new(
-        limits: ConnectionLimits,
+        terms: Terms,
         router: Router,
         ends: Ends,
         counters: Arc<ConnectionCounters>,
     ) -> Self {
-        let count = limits.connections.min(Semaphore::MAX_PERMITS);
+        let count = terms.limits.connections.min(Semaphore::MAX_PERMITS);
         Self {
-            limits,
+            peers: Peers::new(terms.limits.peer_connections),
+            terms,
             router,
             ends,
             free: Arc::new(Semaphore::new(count)),
@@ -97,12 +105,19 @@ impl Connections {
         loop {
             match listener.accept().await {
                 Ok((stream, peer)) => {
+                    let Some(place) = self.peers.admit(peer.ip()) else {
+                        self.counters.count_refused();
+                        self.terms.refusals.count(Cause::PeerConnections);
+                        debug!(%peer, "too many connections of one address");
+                        continue;
+                    };
                     let Ok(permit) = Arc::clone(&self.free).try_acquire_owned() else {
                         // Closing tells the client to go elsewhere; waiting would tell nothing.
                         self.counters.count_refused();
+                        self.terms.refusals.count(Cause::Connections);
                         refused += 1;
                         if refused == 1 {
-                            let limit = self.limits.connections;
+                            let limit = self.terms.limits.connections;
                             warn!(limit, "too many connections, more are closed at once");
                         }
                         continue;
@@ -111,7 +126,7 @@ impl Connections {
                         warn!(refused, "connections are accepted again");
                         refused = 0;
                     }
-                    self.spawn(stream, peer, permit);
+                    self.spawn(stream, peer, (permit, place));
                 }
                 Err(error) if is_of_peer(&error) => {
                     debug!(%error, "connection broke before it was accepted");
@@ -124,12 +139,12 @@ impl Connections {
         }
     }
 
-    fn spawn(&self, stream: TcpStream, peer: SocketAddr, permit: OwnedSemaphorePermit) {
-        let (router, limits, ends) = (self.router.clone(), self.limits, self.ends.clone());
+    fn spawn(&self, stream: TcpStream, peer: SocketAddr, permit: (OwnedSemaphorePermit, Place)) {
+        let (router, terms, ends) = (self.router.clone(), self.terms.clone(), self.ends.clone());
         let counters = self.counters.clone();
         counters.count_accepted();
         self.tasks.spawn(async move {
-            let was_cut = connection::serve(stream, peer, router, limits, ends).await;
+            let was_cut = connection::serve(stream, peer, router, terms, ends).await;
             if was_cut {
                 debug!(%peer, "connection cut");
             }

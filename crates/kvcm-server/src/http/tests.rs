@@ -34,6 +34,9 @@ const PATH: &str = "/api/getCacheLocationLen";
 fn limits() -> ConnectionLimits {
     ConnectionLimits {
         connections: 100,
+        peer_connections: 100,
+        streams: 100,
+        head_timeout: LONG,
         read_timeout: LONG,
         drain: LONG,
     }
@@ -46,14 +49,14 @@ struct Server {
 }
 
 impl Server {
-    async fn start(router: Router, limits: ConnectionLimits) -> Self {
+    async fn start(router: Router, terms: impl Into<Terms>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let drain = CancellationToken::new();
         let served = tokio::spawn(serve(
             listener,
             router,
-            limits,
+            terms.into(),
             drain.clone(),
             Arc::default(),
         ));
@@ -304,7 +307,7 @@ async fn a_panic_is_500_and_the_connection_lives() {
 #[tokio::test]
 async fn silence_and_half_a_head_are_closed() {
     let limits = ConnectionLimits {
-        read_timeout: SHORT,
+        head_timeout: SHORT,
         ..limits()
     };
     let router = routes(1000, LONG)
@@ -365,6 +368,73 @@ async fn connections_over_the_limit_are_closed_until_one_ends() {
             break;
         }
     }
+}
+
+#[tokio::test]
+async fn what_is_refused_is_counted_by_its_cause() {
+    let terms = Terms::from(ConnectionLimits {
+        connections: 2,
+        peer_connections: 1,
+        head_timeout: SHORT,
+        ..limits()
+    });
+    let refusals = Arc::clone(&terms.refusals);
+    let router = routes(10, SHORT)
+        .call("GetCacheLocationLen", count)
+        .finish();
+    let server = Server::start(router, terms).await;
+    let count = |cause| refusals.get(cause);
+
+    // The head comes byte by byte, so that the connection is never silent for long.
+    let mut slow = server.connect().await;
+    let mut second = server.connect().await;
+    assert!(read_rest(&mut second).await.is_empty());
+    assert_eq!(
+        (count(Cause::PeerConnections), count(Cause::Connections)),
+        (1, 0)
+    );
+    while slow.write_all(b"x").await.is_ok() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(count(Cause::Head), 1);
+
+    let answer = server
+        .ask(&request("POST", PATH, "", &" ".repeat(11)))
+        .await;
+    assert_eq!((answer.status, count(Cause::Size)), (413, 1));
+    let mut whole = request("POST", PATH, "", "{}");
+    whole.pop();
+    assert_eq!(
+        (server.ask(&whole).await.status, count(Cause::Body)),
+        (408, 1)
+    );
+}
+
+#[tokio::test]
+async fn plain_text_on_a_port_with_tls_is_told_and_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = crate::tls::tests::issue(&crate::tls::tests::authority(), folder.path(), "a");
+    let terms = Terms {
+        tls: Some(crate::tls::Tls::load(files).unwrap()),
+        ..Terms::from(ConnectionLimits {
+            head_timeout: SHORT,
+            ..limits()
+        })
+    };
+    let refusals = Arc::clone(&terms.refusals);
+    let server = Server::start(routes(10, LONG).finish(), terms).await;
+    let answer = server.ask(&request("POST", PATH, "", "{}")).await;
+    assert_eq!(
+        (answer.status, &answer.body[..]),
+        (400, &b"this port speaks TLS\n"[..])
+    );
+    // Neither does half a handshake last, nor silence.
+    for start in [&b"\x16\x03\x01"[..], b""] {
+        let mut stream = server.connect().await;
+        stream.write_all(start).await.unwrap();
+        read_rest(&mut stream).await;
+    }
+    assert_eq!(refusals.get(Cause::Tls), 3);
 }
 
 /// A server whose only call waits; how many wait, and what lets them go.

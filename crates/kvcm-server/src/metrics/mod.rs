@@ -14,6 +14,7 @@ mod lookups;
 mod node;
 mod page;
 mod protocol;
+mod refusals;
 #[cfg(test)]
 mod tests;
 
@@ -27,7 +28,7 @@ pub(crate) use self::{
     connections::Connections,
     lookups::Lookups,
 };
-use crate::{cluster::Cluster, reign::Reigns};
+use crate::{cluster::Cluster, http::Refusals, reign::Reigns};
 
 /// The metrics of a node.
 #[derive(Debug)]
@@ -47,6 +48,8 @@ pub(crate) struct Counters {
     pub(crate) lookups: Arc<Lookups>,
     /// Connections of each listener.
     pub(crate) connections: Arc<Connections>,
+    /// What the listeners refuse.
+    pub(crate) refusals: Arc<Refusals>,
 }
 
 impl Counters {
@@ -59,6 +62,7 @@ impl Counters {
             calls: Arc::new(Calls::new()?),
             lookups: Arc::default(),
             connections: Arc::default(),
+            refusals: Arc::default(),
         })
     }
 }
@@ -81,6 +85,7 @@ impl Metrics {
             Box::new(node::NodeState::new(cluster, reigns)),
             Box::new(counters.lookups.clone()),
             Box::new(counters.connections.clone()),
+            Box::new(counters.refusals.clone()),
         ];
         let families = Arc::new(Families::new(sources));
         registry.register_collector(Box::new(families.clone()));
