@@ -5,10 +5,14 @@
 mod bench;
 mod codegen;
 mod demo;
+mod dist;
+mod licenses;
 mod metadata;
 mod model;
+mod release;
 mod shell;
 mod sim;
+mod smoke;
 mod test;
 mod tidy;
 mod torture;
@@ -72,6 +76,16 @@ enum Task {
     },
     /// Kill and stop processes that contend for one lock, a thousand times
     Torture(torture::Torture),
+    /// Pack what is shipped, a tarball and a Debian package in target/dist, and start both
+    Dist,
+    /// Check, write the changelog, set the version, tag; only shows it unless told otherwise
+    Release {
+        /// The new version: 1.2.3
+        version: String,
+        /// Really do it
+        #[arg(long)]
+        execute: bool,
+    },
     /// Check what the compiler does not: the crate graph, file headers, stray paths, dead links
     Tidy,
 }
@@ -97,6 +111,8 @@ fn main() -> ExitCode {
             Err(error) => Err(error),
         },
         Task::Codegen { check } => codegen::run(check),
+        Task::Dist => dist::run(),
+        Task::Release { version, execute } => release::run(&version, execute),
         Task::Model { states } => model::run(states),
         Task::Torture(torture) => torture::run(&torture),
         Task::Tidy => tidy::run(),
