@@ -23,8 +23,12 @@ const FILES: &[(&str, &str)] = &[
     ("deploy", "deploy"),
 ];
 
-/// Builds, packs and tries out. Says at the end what there is.
-pub(crate) fn run() -> anyhow::Result<()> {
+/// What only the Debian package needs.
+const DEBIAN: &str = "deploy/debian";
+
+/// Builds, packs and tries out. Says at the end what there is. `dev` packs the development build.
+pub(crate) fn run(dev: bool) -> anyhow::Result<()> {
+    let profile = if dev { "dev" } else { "release" };
     let workspace = metadata::load()?;
     let version = workspace.version(SERVER)?;
     let platform = platform()?;
@@ -34,23 +38,20 @@ pub(crate) fn run() -> anyhow::Result<()> {
     }
     fs::create_dir_all(&out)?;
     let build = || {
-        shell::run(&mut shell::cargo([
-            "build",
-            "--release",
-            "--locked",
-            "-p",
-            SERVER,
-        ]))
+        let arguments = ["build", "--profile", profile, "--locked", "-p", SERVER];
+        shell::run(&mut shell::cargo(arguments))
     };
-    shell::timed("building the release", build)?;
-    let binary = workspace.target_directory.join("release").join(SERVER);
+    shell::timed("building", build)?;
+    let folder = if dev { "debug" } else { "release" };
+    let binary = workspace.target_directory.join(folder).join(SERVER);
 
     let name = format!("kvcm-{version}-{platform}");
     let tarball = shell::timed("tarball", || tarball(&out, &name, &platform, &binary))?;
     shell::timed("trying the tarball", || try_tarball(&tarball, &name))?;
-    let package = shell::timed("Debian package", || debian(&out))?;
+    let package = shell::timed("Debian package", || debian(&out, profile))?;
     shell::timed("trying the Debian package", || try_debian(&package))?;
     sums(&out, &[&tarball, &package])?;
+    check_deploy(&binary)?;
     for file in fs::read_dir(&out)? {
         let file = file?;
         if file.file_type()?.is_file() {
@@ -110,6 +111,9 @@ fn tarball(out: &Path, name: &str, platform: &str, binary: &Path) -> anyhow::Res
 }
 
 fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
+    if from.ends_with(DEBIAN) {
+        return Ok(());
+    }
     if from.is_dir() {
         fs::create_dir_all(to)?;
         for entry in fs::read_dir(from)? {
@@ -142,7 +146,7 @@ fn try_tarball(tarball: &Path, name: &str) -> anyhow::Result<()> {
     smoke::run(&root.join("bin/kv_cache_manager_bin"), &config)
 }
 
-fn debian(out: &Path) -> anyhow::Result<PathBuf> {
+fn debian(out: &Path, profile: &str) -> anyhow::Result<PathBuf> {
     let known = Command::new("cargo")
         .args(["deb", "--version"])
         .stderr(Stdio::null())
@@ -153,7 +157,10 @@ fn debian(out: &Path) -> anyhow::Result<PathBuf> {
         let install = ["install", "cargo-deb", "--version", CARGO_DEB, "--locked"];
         shell::run(&mut shell::cargo(install))?;
     }
-    let arguments = ["deb", "-p", SERVER, "--no-build", "--locked", "--output"];
+    let arguments = ["deb", "-p", SERVER, "--no-build", "--locked"];
+    let arguments = arguments
+        .into_iter()
+        .chain(["--profile", profile, "--output"]);
     shell::run(shell::cargo(arguments).arg(out))?;
     let files = fs::read_dir(out)?.flatten().map(|entry| entry.path());
     let mut packages = files.filter(|file| file.extension().is_some_and(|end| end == "deb"));
@@ -184,6 +191,33 @@ fn try_debian(package: &Path) -> anyhow::Result<()> {
         &root.join("usr/bin/kvcm-server"),
         &root.join("etc/kvcm/kvcm.conf"),
     )
+}
+
+/// Has Prometheus and systemd look at the files that are meant for them, where they are.
+fn check_deploy(binary: &Path) -> anyhow::Result<()> {
+    let deploy = shell::root().join("deploy");
+    match shell::find_program("promtool") {
+        Some(promtool) => {
+            let folder = deploy.join("prometheus");
+            let check = |what: [&str; 3]| {
+                shell::run(Command::new(&promtool).args(what).current_dir(&folder))
+            };
+            check(["check", "rules", "kvcm.rules.yml"])?;
+            check(["check", "config", "prometheus.yml"])?;
+        }
+        None => eprintln!("promtool is missing: alerts and rules were not checked"),
+    }
+    let Some(analyze) = shell::find_program("systemd-analyze") else {
+        eprintln!("systemd-analyze is missing: the unit was not checked");
+        return Ok(());
+    };
+    // The unit names a file that is there once the package is installed.
+    let folder = tempfile::tempdir()?;
+    let unit = folder.path().join("kvcm-server.service");
+    let text = fs::read_to_string(deploy.join("systemd/kvcm-server.service"))?;
+    let text = text.replace("/usr/bin/kvcm-server", &binary.to_string_lossy());
+    fs::write(&unit, text)?;
+    shell::run(Command::new(analyze).arg("verify").arg(&unit))
 }
 
 /// Writes `SHA256SUMS` beside the files.

@@ -103,7 +103,8 @@ fn linked(metadata: &Metadata) -> anyhow::Result<Vec<&Package>> {
 }
 
 fn copy_texts(package: &Package, texts: &Path) -> anyhow::Result<()> {
-    let folder = package.manifest_path.parent().unwrap_or(Path::new("/"));
+    let folder = package.manifest_path.parent();
+    let folder = folder.with_context(|| format!("{} has no folder", package.name))?;
     let own = texts.join(format!("{}-{}", package.name, package.version));
     let entries = fs::read_dir(folder).with_context(|| format!("cannot read {}", package.name))?;
     for entry in entries {

@@ -77,7 +77,11 @@ enum Task {
     /// Kill and stop processes that contend for one lock, a thousand times
     Torture(torture::Torture),
     /// Pack what is shipped, a tarball and a Debian package in target/dist, and start both
-    Dist,
+    Dist {
+        /// Pack the development build instead: quick, to try the packing itself
+        #[arg(long)]
+        dev: bool,
+    },
     /// Check, write the changelog, set the version, tag; only shows it unless told otherwise
     Release {
         /// The new version: 1.2.3
@@ -111,7 +115,7 @@ fn main() -> ExitCode {
             Err(error) => Err(error),
         },
         Task::Codegen { check } => codegen::run(check),
-        Task::Dist => dist::run(),
+        Task::Dist { dev } => dist::run(dev),
         Task::Release { version, execute } => release::run(&version, execute),
         Task::Model { states } => model::run(states),
         Task::Torture(torture) => torture::run(&torture),

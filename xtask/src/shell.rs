@@ -19,6 +19,13 @@ pub(crate) fn cargo<'a>(args: impl IntoIterator<Item = &'a str>) -> Command {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.current_dir(root()).args(args);
+    // What cargo tells us about ourselves would have it build some crates again.
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
+            command.env_remove(name);
+        }
+    }
     command
 }
 
