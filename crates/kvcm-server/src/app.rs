@@ -19,11 +19,13 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tonic::service::Routes;
 
 use crate::{
+    access::{Guard, Scope},
     cluster::Cluster,
     config::{Config, ElectorSettings},
     elections, grpc_health, health,
     http::{
-        BodyLimits, ConnectionCounters, ConnectionLimits, JsonRoutes, Listeners, Ports, Terms, serve,
+        BodyLimits, ConnectionCounters, ConnectionLimits, JsonRoutes, Listeners, Ports, Terms,
+        serve,
     },
     logging::LogHandle,
     members::Members,
@@ -166,11 +168,18 @@ impl App {
             let routes = routes.add_service(health.clone());
             routes.add_service(reflection.clone())
         };
-        let servers = servers(&config, &services, listeners, &counters, pages, tools)?;
+        let guard = Guard::new(&config.access, reigns.clone())?;
+        let protect = |scope, router| match &guard {
+            Some(guard) => guard.protect(scope, router),
+            None => router,
+        };
+        let servers = servers(
+            &config, &services, listeners, &counters, pages, tools, protect,
+        )?;
         let terms = Terms {
             limits: ConnectionLimits::from(&config.service),
             tls: prepared.tls,
-            refusals: counters.refusals.clone(),
+            refusals: counters.refusals,
         };
         Ok(Self {
             config,
@@ -358,6 +367,7 @@ fn servers(
     counters: &Counters,
     pages: Router,
     tools: impl Fn(Routes) -> Routes,
+    protect: impl Fn(Scope, Router) -> Router,
 ) -> anyhow::Result<Vec<Server>> {
     let bytes = config.service.limits.request_bytes;
     let (meta, admin) = (MetaRpc(services.clone()), AdminRpc(services.clone()));
@@ -368,31 +378,30 @@ fn servers(
         let observe = Observe::new(methods, &config.log, Arc::new(BootClock));
         anyhow::Ok(Server {
             listener: TcpListener::from_std(listener)?,
+            // Outermost: calls that are not let in are counted too.
             router: router.layer(observe),
             counters: counters.connections.listener(name),
         })
     };
-    let http = |name, service, listener, routes: JsonRoutes| {
-        server(
-            name,
-            listener,
-            routes.finish(),
-            counters.calls.http(service),
-        )
+    let http = |name, scope, service, listener, routes: JsonRoutes| {
+        let router = protect(scope, routes.finish());
+        server(name, listener, router, counters.calls.http(service))
     };
     let grpc = |name, listener, routes| {
-        let router = tools(routes).into_axum_router();
+        let router = protect(Scope::Grpc, tools(routes).into_axum_router());
         server(name, listener, router, counters.calls.grpc())
     };
     let mut servers = vec![
         http(
             "http",
+            Scope::MetaHttp,
             "MetaService",
             listeners.http,
             meta.streams(meta.routes(json())),
         )?,
         http(
             "admin_http",
+            Scope::AdminHttp,
             "AdminService",
             listeners.admin_http,
             admin.routes(json()).merge(pages),
@@ -407,7 +416,13 @@ fn servers(
         .map(|(own, routes, grpc)| ((own, routes), grpc))
         .unzip();
     if let Some((own, routes)) = debug_http {
-        servers.push(http("debug_http", "DebugService", own, routes)?);
+        servers.push(http(
+            "debug_http",
+            Scope::DebugHttp,
+            "DebugService",
+            own,
+            routes,
+        )?);
     }
     let rpc = Routes::new(meta_grpc);
     let with_admin = |routes: Option<Routes>| {

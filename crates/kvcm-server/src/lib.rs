@@ -1,5 +1,6 @@
 //! The kvcm server: configuration, services, composition.
 
+mod access;
 pub mod app;
 mod audit;
 pub mod cli;
@@ -7,10 +8,10 @@ mod cluster;
 mod cluster_id;
 pub mod config;
 mod convert;
+pub mod daemon;
 mod elections;
 mod faults;
 mod grpc_health;
-pub mod daemon;
 mod health;
 pub mod http;
 pub mod logging;

@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use tokio::task::AbortHandle;
 
 use crate::{
+    access::{Accounts, Found},
     cluster::Cluster,
     cluster_id,
     reply::{CallError, Code},
@@ -108,6 +109,13 @@ impl Reigns {
         self.current
             .load_full()
             .filter(|reign| reign.epoch == epoch)
+    }
+
+    /// Of the reign that there is, serving or not: what an account may do is decided again by the
+    /// gate.
+    fn registry(&self) -> Option<Arc<Registry>> {
+        let reign = self.current.load();
+        reign.as_ref().map(|reign| reign.registry.clone())
     }
 
     async fn promote(&self, promotion: &Promotion) -> Result<Reign, PromoteError> {
@@ -217,6 +225,15 @@ impl Reigns {
             }
             let next = self.parts.clock.now() + LEARN;
             self.parts.timer.sleep_until(next).await;
+        }
+    }
+}
+
+impl Accounts for Reigns {
+    fn find(&self, user: &str) -> Found {
+        match self.registry() {
+            None => Found::Unknowable,
+            Some(registry) => registry.account(user).map_or(Found::Nobody, Found::Account),
         }
     }
 }

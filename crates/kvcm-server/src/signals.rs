@@ -17,7 +17,7 @@ impl StopSignals {
     /// When the system refuses.
     pub fn new() -> io::Result<Self> {
         // Once taken, a signal stays taken for the life of the process.
-        signal(SignalKind::hangup())?;
+        let _ = signal(SignalKind::hangup())?;
         Ok(Self([
             signal(SignalKind::terminate())?,
             signal(SignalKind::interrupt())?,

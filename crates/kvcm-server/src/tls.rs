@@ -294,7 +294,7 @@ pub(crate) mod tests {
             ),
             (
                 TlsFiles {
-                    client_ca: Some(text.clone()),
+                    client_ca: Some(text),
                     ..files.clone()
                 },
                 "no certificate",
@@ -302,7 +302,7 @@ pub(crate) mod tests {
             (
                 TlsFiles {
                     key: folder.path().join("nope"),
-                    ..files.clone()
+                    ..files
                 },
                 "cannot read it",
             ),

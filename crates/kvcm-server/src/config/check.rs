@@ -1,8 +1,10 @@
 //! Rules that concern more than one key.
 
-use super::{Loaded, Mistake};
+use super::{Loaded, Mistake, Token};
 
 const LEASE: &str = "kvcm.leader_elector.lease_ms";
+const ADMIN_TOKEN: &str = "kvcm.service.admin_auth_token";
+const META_TOKEN: &str = "kvcm.service.meta_auth_token";
 const TLS_CERT: &str = "kvcm.service.tls_cert_file";
 const TLS_KEY: &str = "kvcm.service.tls_key_file";
 const TLS_CLIENT_CA: &str = "kvcm.service.tls_client_ca_file";
@@ -12,10 +14,40 @@ const LOOP: &str = "kvcm.leader_elector.loop_interval_ms";
 pub(super) fn across_keys(loaded: &mut Loaded, wrong: &[&str]) -> Vec<Mistake> {
     let mut mistakes = ports(loaded, wrong);
     mistakes.extend(tls(loaded));
+    if !wrong.contains(&ADMIN_TOKEN) {
+        mistakes.extend(access(loaded));
+    }
     if !wrong.contains(&LEASE) && !wrong.contains(&LOOP) {
         mistakes.extend(loop_interval(loaded));
     }
     mistakes
+}
+
+/// Guarding the data alone would be in vain: everybody could add an account. Adds warnings to
+/// `loaded`.
+fn access(loaded: &mut Loaded) -> Option<Mistake> {
+    let settings = &loaded.config.access;
+    if settings.guards_data() && settings.admin_tokens.is_empty() {
+        let problem = "expected a token, because MetaService needs credentials: without it \
+                       everybody could add an account for it";
+        return Some(loaded.mistake(ADMIN_TOKEN, problem));
+    }
+    let is_short = |token: &Token| token.reveal().len() < 16;
+    for (key, tokens) in [
+        (ADMIN_TOKEN, &settings.admin_tokens),
+        (META_TOKEN, &settings.meta_tokens),
+    ] {
+        if tokens.iter().any(is_short) {
+            let warning = format!("{key}: a token of less than 16 characters can be guessed");
+            loaded.warnings.push(warning);
+        }
+    }
+    if !settings.admin_tokens.is_empty() && loaded.config.service.tls_cert_file.is_none() {
+        let note =
+            format!("{ADMIN_TOKEN} is set and {TLS_CERT} is not: credentials travel in plain text");
+        loaded.notes.push(note);
+    }
+    None
 }
 
 /// A certificate is of no use without its key, nor either of the other files without both.

@@ -38,6 +38,13 @@ pub enum Kind {
         /// Stores it; none for an empty text.
         set: fn(&mut Config, Option<Uri>),
     },
+    /// A text that is never printed, with a rule.
+    Secret {
+        /// The rule, in words that follow "expected".
+        expected: &'static str,
+        /// Stores the text if it keeps the rule; none otherwise.
+        set: fn(&mut Config, &str) -> Option<()>,
+    },
     /// Any other text with a rule.
     Text {
         /// The rule, in words that follow "expected".
@@ -110,11 +117,12 @@ impl Key {
         !matches!(self.kind, Kind::Unused)
     }
 
-    /// The value as it may be printed: passwords in URIs replaced, values of keys that are not
-    /// used left out (one of them is a list of tokens).
+    /// The value as it may be printed: secrets and passwords in URIs replaced, values of keys that
+    /// are not used left out (nobody knows what they hold).
     pub fn printable(&self, value: &str) -> String {
         match self.kind {
             Kind::Unused => "***".to_owned(),
+            Kind::Secret { .. } if !value.is_empty() => "***".to_owned(),
             Kind::Uri { .. } if !value.is_empty() => match Uri::parse(value) {
                 Ok(uri) => uri.to_string(),
                 Err(error) => error.uri,

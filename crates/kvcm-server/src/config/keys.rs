@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::{
     Key, Kind,
     options::{
-        count, flag, format, ip, is_host, level, metric_prefix, ms, number, optional, port,
+        count, flag, format, ip, is_host, level, metric_prefix, ms, number, optional, port, tokens,
     },
 };
 
@@ -13,6 +13,7 @@ const PORT: u64 = 65535;
 const HOUR_MS: u64 = 3_600_000;
 const DAY_MS: u64 = 24 * HOUR_MS;
 const FLAG: &str = "true or false";
+const TOKENS: &str = "tokens of 1 to 1024 visible ASCII characters, separated by commas";
 
 /// Every key: first those with an effect, then those of the predecessor that have none here.
 pub static KEYS: &[Key] = &[
@@ -242,6 +243,37 @@ pub static KEYS: &[Key] = &[
             Some(())
         },
     ),
+    Key {
+        name: "kvcm.service.admin_auth_token",
+        alias: None,
+        default: "",
+        doc: "bearer tokens of administrators, separated by commas; while there are any, the admin \
+         and debug services need one of them or an administrator's account; empty: everybody may \
+         do everything",
+        kind: Kind::Secret {
+            expected: TOKENS,
+            set: |config, text| tokens(text).map(|all| config.access.admin_tokens = all),
+        },
+    },
+    Key {
+        name: "kvcm.service.meta_auth_token",
+        alias: None,
+        default: "",
+        doc: "bearer tokens of inference engines, separated by commas; while there are any, \
+         MetaService needs one of them, one of kvcm.service.admin_auth_token, or an account",
+        kind: Kind::Secret {
+            expected: TOKENS,
+            set: |config, text| tokens(text).map(|all| config.access.meta_tokens = all),
+        },
+    },
+    Key::text(
+        "kvcm.service.enable_meta_auth",
+        "false",
+        FLAG,
+        "whether MetaService needs credentials even without kvcm.service.meta_auth_token, so that \
+         engines use accounts",
+        |config, text| flag(text).map(|value| config.access.enable_meta_auth = value),
+    ),
     Key::number(
         "kvcm.service.drain_ms",
         "2000",
@@ -350,11 +382,6 @@ pub static KEYS: &[Key] = &[
         "kvcm.service.io_thread_num",
         "2",
         "HTTP threads; tokio's workers serve all ports here",
-    ),
-    Key::unused(
-        "kvcm.service.admin_auth_token",
-        "",
-        "bearer tokens of the admin HTTP port",
     ),
     Key::unused(
         "kvcm.kv_meta.rpc_port",
@@ -550,7 +577,8 @@ mod tests {
                 (
                     "kvcm.allow_private_stores"
                     | "kvcm.logger.access_log"
-                    | "kvcm.service.enable_debug_service",
+                    | "kvcm.service.enable_debug_service"
+                    | "kvcm.service.enable_meta_auth",
                     _,
                 ) => "true".to_owned(),
                 ("kvcm.metrics.enable_prometheus", _) => "false".to_owned(),

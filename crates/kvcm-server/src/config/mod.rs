@@ -22,6 +22,7 @@ mod reference;
 mod setting;
 mod settings;
 mod sources;
+mod token;
 
 pub use environment::{VARIABLES, Variable};
 pub use key::{Key, Kind};
@@ -30,10 +31,11 @@ pub use load::{Effective, Loaded};
 pub use mistake::{Mistake, Mistakes};
 pub use reference::reference;
 pub use settings::{
-    Config, ElectorSettings, LogFormat, LogLevel, LogSettings, MetricsSettings, RequestLimits,
-    ServiceSettings,
+    AccessSettings, Config, ElectorSettings, LogFormat, LogLevel, LogSettings, MetricsSettings,
+    RequestLimits, ServiceSettings,
 };
 pub use sources::Sources;
+pub use token::Token;
 
 #[cfg(test)]
 mod tests;

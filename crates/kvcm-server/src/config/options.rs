@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use super::{LogFormat, LogLevel};
+use super::{LogFormat, LogLevel, Token};
 
 /// `true` or `false`. The predecessor takes every other text for false; a slip of the pen then
 /// switches something off unseen.
@@ -72,6 +72,23 @@ pub(super) fn format(text: &str) -> Option<LogFormat> {
         "json" => Some(LogFormat::Json),
         _ => None,
     }
+}
+
+/// Tokens, separated by commas; blanks around them do not count.
+pub(super) fn tokens(text: &str) -> Option<Vec<Token>> {
+    if text.is_empty() {
+        return Some(Vec::new());
+    }
+    let is_token = |token: &str| {
+        (1..=1024).contains(&token.len()) && token.bytes().all(|byte| byte.is_ascii_graphic())
+    };
+    text.split(',')
+        .map(|token| {
+            Some(token.trim())
+                .filter(|token| is_token(token))
+                .map(Token::new)
+        })
+        .collect()
 }
 
 /// Milliseconds.

@@ -19,7 +19,7 @@ impl Key {
                 _ => return Err(format!("expected a number from {min} to {max}")),
             },
             Kind::Uri { schemes, set } => set(config, uri(text, schemes)?),
-            Kind::Text { expected, set } => {
+            Kind::Text { expected, set } | Kind::Secret { expected, set } => {
                 return set(config, text).ok_or_else(|| format!("expected {expected}"));
             }
             Kind::Unused => {}

@@ -10,6 +10,8 @@ use coordination_core::NodeId;
 use kvcm_fence::ClusterId;
 use kvcm_uri::Uri;
 
+use super::Token;
+
 /// Everything that a server is told. The defaults are those of the table of keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
@@ -24,6 +26,8 @@ pub struct Config {
     pub elector: ElectorSettings,
     /// Listeners and limits.
     pub service: ServiceSettings,
+    /// Who may call what.
+    pub access: AccessSettings,
     /// Logging.
     pub log: LogSettings,
     /// Metrics.
@@ -100,6 +104,24 @@ pub struct RequestLimits {
     /// Longest wait for a request's head, which is also the longest idle time between two
     /// requests of a connection, and for its body.
     pub read_timeout: Duration,
+}
+
+/// Who may call what. Without tokens of administrators everybody may call everything.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AccessSettings {
+    /// Bearers of these may do everything; some: the admin and debug services need credentials.
+    pub admin_tokens: Vec<Token>,
+    /// Bearers of these may call MetaService; some: it needs credentials.
+    pub meta_tokens: Vec<Token>,
+    /// MetaService needs credentials in any case.
+    pub enable_meta_auth: bool,
+}
+
+impl AccessSettings {
+    /// Whether MetaService needs credentials.
+    pub const fn guards_data(&self) -> bool {
+        self.enable_meta_auth || !self.meta_tokens.is_empty()
+    }
 }
 
 /// What is logged and how.
@@ -183,6 +205,11 @@ impl Config {
                     head_timeout: Duration::ZERO,
                     read_timeout: Duration::ZERO,
                 },
+            },
+            access: AccessSettings {
+                admin_tokens: Vec::new(),
+                meta_tokens: Vec::new(),
+                enable_meta_auth: false,
             },
             log: LogSettings {
                 level: LogLevel::Info,

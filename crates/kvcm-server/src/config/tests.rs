@@ -262,14 +262,85 @@ fn unknown_keys_are_warned_about_or_refused() {
 
 #[test]
 fn keys_without_effect_get_a_note_that_keeps_their_value_to_itself() {
-    let loaded = load(None, &["kvcm.service.admin_auth_token=secret"], &[]).unwrap();
+    let loaded = load(None, &["kvcm.kv_meta.rpc_port=secret"], &[]).unwrap();
     let notes = loaded.notes.join("\n");
     assert!(
-        notes.contains("kvcm.service.admin_auth_token (option -e) is accepted"),
+        notes.contains("kvcm.kv_meta.rpc_port (option -e) is accepted"),
         "{notes}"
     );
     assert!(!notes.contains("secret"), "{notes}");
     assert!(loaded.warnings.is_empty());
+}
+
+#[test]
+fn tokens_are_lists_that_nothing_prints() {
+    let admin = "kvcm.service.admin_auth_token=secret-token-of-root , secret-2";
+    let meta = "kvcm.service.meta_auth_token=secret-token-of-engines";
+    let loaded = load(None, &[admin, meta], &[]).unwrap();
+    let access = &loaded.config.access;
+    let revealed: Vec<_> = access.admin_tokens.iter().map(Token::reveal).collect();
+    assert_eq!(revealed, ["secret-token-of-root", "secret-2"]);
+    assert!(access.guards_data());
+    assert_eq!(
+        loaded.warnings,
+        ["kvcm.service.admin_auth_token: a token of less than 16 characters can be guessed"]
+    );
+    assert!(
+        loaded.notes.iter().any(|note| note.contains("plain text")),
+        "{:?}",
+        loaded.notes
+    );
+    assert!(!format!("{loaded:?}").contains("secret"), "{loaded:?}");
+    for wrong in ["secret,,b", "secret b", ",", "\u{e4}secret"] {
+        let text = mistakes(&[&format!("kvcm.service.admin_auth_token={wrong}")]).join("\n");
+        assert!(
+            text.contains("= `***` (option -e): expected tokens"),
+            "{text}"
+        );
+        assert!(!text.contains("secret"), "{text}");
+    }
+}
+
+#[test]
+fn guarding_the_data_alone_is_refused() {
+    for setting in [
+        "kvcm.service.meta_auth_token=x",
+        "kvcm.service.enable_meta_auth=true",
+    ] {
+        let text = mistakes(&[setting]).join("\n");
+        assert!(
+            text.contains("kvcm.service.admin_auth_token = `` (default): expected a token"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn the_files_of_tls_come_together_and_are_read() {
+    for (settings, part) in [
+        (
+            &["kvcm.service.tls_cert_file=/c"][..],
+            "tls_key_file = `` (default): expected a path",
+        ),
+        (
+            &["kvcm.service.tls_key_file=/k"],
+            "tls_cert_file = `` (default): expected a path",
+        ),
+        (
+            &["kvcm.service.tls_client_ca_file=/k"],
+            "tls_cert_file = `` (default): expected a path",
+        ),
+        (
+            &[
+                "kvcm.service.tls_cert_file=/nonexistent/c",
+                "kvcm.service.tls_key_file=/nonexistent/k",
+            ],
+            "tls_cert_file = `/nonexistent/c` (option -e): cannot read it",
+        ),
+    ] {
+        let text = mistakes(settings).join("\n");
+        assert!(text.contains(part), "{text}");
+    }
 }
 
 #[test]

@@ -105,7 +105,7 @@ impl Connection {
         let accepted = async {
             let mut first = [0];
             match stream.peek(&mut first).await? {
-                0 => return Ok(None),
+                0 => Ok(None),
                 _ if first[0] == HANDSHAKE => tls.acceptor().accept(stream).await.map(Some),
                 _ => {
                     let _ = stream.write_all(SPEAK_TLS).await;

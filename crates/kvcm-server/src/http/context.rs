@@ -6,7 +6,7 @@ use http::{Extensions, HeaderMap};
 use kvcm_fence::Epoch;
 use thiserror::Error;
 
-use crate::reply::CallError;
+use crate::{access::Unverified, reply::CallError};
 
 const REQUEST_ID: &str = "x-kvcm-request-id";
 const MIN_EPOCH: &str = "x-kvcm-min-epoch";
@@ -28,6 +28,9 @@ pub struct CallContext {
     pub request_id: Option<String>,
     /// `x-kvcm-min-epoch`: the lowest epoch whose answer the client accepts; zero when not given.
     pub min_epoch: Epoch,
+    /// Nobody could tell whether the caller's password is right: it gets what a node answers that
+    /// does not lead.
+    pub unverified: bool,
     /// `traceparent` of W3C Trace Context; one that is malformed is as good as none.
     pub trace: Option<TraceParent>,
     /// What DebugService has injected into this call.
@@ -63,6 +66,7 @@ impl CallContext {
             remote: extensions.get::<Remote>().map(|remote| remote.0),
             request_id: request_id(headers)?,
             min_epoch: min_epoch(headers)?,
+            unverified: extensions.get::<Unverified>().is_some(),
             trace: trace(headers),
             fault: None,
         })

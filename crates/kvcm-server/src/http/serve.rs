@@ -81,12 +81,7 @@ struct Connections {
 }
 
 impl Connections {
-    fn new(
-        terms: Terms,
-        router: Router,
-        ends: Ends,
-        counters: Arc<ConnectionCounters>,
-    ) -> Self {
+    fn new(terms: Terms, router: Router, ends: Ends, counters: Arc<ConnectionCounters>) -> Self {
         let count = terms.limits.connections.min(Semaphore::MAX_PERMITS);
         Self {
             peers: Peers::new(terms.limits.peer_connections),

@@ -126,6 +126,9 @@ impl Services {
 
     /// Lets the call in when this node leads, in an epoch that the client accepts.
     fn admit(&self, context: &CallContext) -> Option<(elector::Admission<'_>, Arc<Reign>)> {
+        if context.unverified {
+            return None;
+        }
         let admission = self.cluster.elector().gate().admit().ok()?;
         if context.min_epoch > admission.epoch() {
             // The client has seen a later leader; the next reign of this node must be later still.

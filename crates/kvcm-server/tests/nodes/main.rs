@@ -1,6 +1,7 @@
 //! Real `kvcm-server` processes, asked over real sockets.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod access;
 mod both;
 mod cases;
 mod cluster;
@@ -10,12 +11,12 @@ mod deploy;
 mod durable;
 mod exposition;
 mod golden;
-mod metrics;
 mod limits;
+mod metrics;
 mod operating;
 mod raw;
 mod redis;
 mod single;
 mod support;
-mod watch;
 mod tls;
+mod watch;
