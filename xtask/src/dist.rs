@@ -30,7 +30,7 @@ const DEBIAN: &str = "deploy/debian";
 pub(crate) fn run(dev: bool) -> anyhow::Result<()> {
     let profile = if dev { "dev" } else { "release" };
     let workspace = metadata::load()?;
-    let version = workspace.version(SERVER)?;
+    let version = shell::version(SERVER)?;
     let platform = platform()?;
     let out = workspace.target_directory.join("dist");
     if out.exists() {

@@ -21,8 +21,6 @@ pub(crate) struct Metadata {
 pub(crate) struct Package {
     /// The crate's name.
     pub(crate) name: String,
-    /// Its version.
-    pub(crate) version: String,
     /// What it names under its three kinds of dependencies.
     pub(crate) dependencies: Vec<Dependency>,
 }
@@ -34,15 +32,6 @@ pub(crate) struct Dependency {
     pub(crate) name: String,
     /// Nothing, `dev` or `build`.
     pub(crate) kind: Option<String>,
-}
-
-impl Metadata {
-    /// The version of a crate of the workspace.
-    pub(crate) fn version(&self, name: &str) -> anyhow::Result<String> {
-        let package = self.packages.iter().find(|package| package.name == name);
-        let package = package.with_context(|| format!("{name} is no crate of this workspace"))?;
-        Ok(package.version.clone())
-    }
 }
 
 /// Asks cargo, without network.

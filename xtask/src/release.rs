@@ -4,7 +4,7 @@ use std::{fs, path::Path, process::Command};
 
 use anyhow::{Context, bail};
 
-use crate::{metadata, shell};
+use crate::shell;
 
 const NOTES: &str = "release-notes/unreleased";
 const CHANGELOG: &str = "CHANGELOG.md";
@@ -14,7 +14,7 @@ const HEAD: &str = "# Changelog\n\nThe newest release comes first.\n";
 pub(crate) fn run(version: &str, execute: bool) -> anyhow::Result<()> {
     let root = shell::root();
     let tag = format!("v{version}");
-    let current = metadata::load()?.version("kvcm-server")?;
+    let current = shell::version("kvcm-server")?;
     if parse(version)? <= parse(&current)? && current != version {
         bail!("{version} does not come after {current}");
     }

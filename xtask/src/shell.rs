@@ -29,6 +29,16 @@ pub(crate) fn cargo<'a>(args: impl IntoIterator<Item = &'a str>) -> Command {
     command
 }
 
+/// The version of a crate of the workspace.
+pub(crate) fn version(name: &str) -> anyhow::Result<String> {
+    let text = output(&mut cargo(["pkgid", "--offline", "-p", name]))?;
+    let text = String::from_utf8(text)?;
+    let version = text.trim().rsplit(['#', '@']).next();
+    version
+        .map(str::to_owned)
+        .with_context(|| format!("cargo does not tell the version of {name}"))
+}
+
 /// Runs `command` without input; a status other than 0 is an error that names the command.
 pub(crate) fn run(command: &mut Command) -> anyhow::Result<()> {
     let text = describe(command);

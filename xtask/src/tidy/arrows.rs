@@ -191,7 +191,6 @@ mod tests {
         };
         let package = |name: &str, dependencies| Package {
             name: name.to_owned(),
-            version: "0.0.0".to_owned(),
             dependencies,
         };
         check(&Metadata {
