@@ -10,7 +10,11 @@ use anyhow::{Context as _, bail};
 use prost::Message as _;
 
 /// The sources, relative to `proto/`.
-const SOURCES: [&str; 3] = ["meta_service.proto", "admin_service.proto", "debug_service.proto"];
+const SOURCES: [&str; 3] = [
+    "meta_service.proto",
+    "admin_service.proto",
+    "debug_service.proto",
+];
 
 /// Where the sources are, relative to the workspace.
 const SOURCE_DIR: &str = "proto";

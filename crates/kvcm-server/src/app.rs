@@ -86,10 +86,9 @@ impl App {
         let clock: Arc<dyn Clock> = Arc::new(BootClock);
         let counters = Counters::new()?;
         let timer: Arc<dyn Timer> = Arc::new(TokioTimer::new(BootClock));
-        let node = Arc::new(Node::new(
-            config.elector.node_id.clone(),
-            endpoint(&config, &ports),
-        )?);
+        let mut node = Node::new(config.elector.node_id.clone(), endpoint(&config, &ports))?;
+        node.priority = config.elector.priority;
+        let node = Arc::new(node);
         let control = Control::start().context("cannot start the control thread")?;
         let backend = {
             // Connections and tasks of the backend live on the control thread.
@@ -336,6 +335,7 @@ fn backend(coordination: &Coordination, clock: Arc<dyn Clock>) -> anyhow::Result
 fn settings(config: &Config, coordination: &Coordination, node: &Node) -> anyhow::Result<Settings> {
     let mut settings = Settings::new(config.elector.lease, config.elector.loop_interval);
     settings.drain = config.elector.drain;
+    settings.priority = node.priority;
     // Redis can restart empty beside a leader that is cut off from it, and a registry at Redis may
     // well be lost together with it: nothing would tell a node that has just started of that leader.
     settings.absence_is_proof = !matches!(coordination, Coordination::Redis(_));

@@ -9,7 +9,7 @@ const READING: [&str; 5] = ["Get", "List", "Check", "Gen", "Watch"];
 
 /// What says which thing a call is about. Everything else of a request stays out of the log: names
 /// cannot be secrets, addresses and passwords can.
-const TOLD: [&str; 18] = [
+const TOLD: [&str; 20] = [
     "storage_unique_name",
     "global_unique_name",
     "unique_name",
@@ -26,6 +26,8 @@ const TOLD: [&str; 18] = [
     "campaign_delay_time_ms",
     "expected_epoch",
     "transfer_to",
+    "pause",
+    "paused",
     "api_name",
     "fault_type",
 ];
@@ -50,7 +52,9 @@ fn tell(prefix: &str, json: &Value, told: &mut Vec<String>) {
         match value {
             Value::Object(_) if prefix.is_empty() => tell(&format!("{name}."), value, told),
             Value::String(text) if text.is_empty() || text == "0" => {}
-            Value::String(_) | Value::Number(_) if TOLD.contains(&name.as_str()) => {
+            Value::String(_) | Value::Number(_) | Value::Bool(_)
+                if TOLD.contains(&name.as_str()) =>
+            {
                 // As JSON, so that no name can pretend to be another field or line.
                 told.push(format!("{prefix}{name}={value}"));
             }

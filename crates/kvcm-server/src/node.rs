@@ -31,6 +31,8 @@ pub(crate) struct Node {
     pub(crate) owner: Owner,
     /// How to reach it.
     pub(crate) endpoint: Endpoint,
+    /// Nodes of a higher one are given the first chance to lead.
+    pub(crate) priority: u8,
 }
 
 /// The version that this node reports.
@@ -55,6 +57,7 @@ impl Node {
                 incarnation: Incarnation::random(),
             },
             endpoint,
+            priority: 0,
         })
     }
 }

@@ -528,63 +528,103 @@ impl meta::meta_service_server::MetaService for Service {
             ..Default::default()
         }))
     }
+
+    type WatchClusterInfoStream = tonic::codegen::BoxStream<meta::GetClusterInfoResponse>;
+
+    async fn watch_cluster_info(
+        &self,
+        _: Request<meta::WatchClusterInfoRequest>,
+    ) -> Result<Response<Self::WatchClusterInfoStream>, Status> {
+        Err(not_needed())
+    }
 }
 
-#[tonic::async_trait]
-impl admin::admin_service_server::AdminService for Service {
-    async fn check_health(
-        &self,
-        _: Request<admin::CheckHealthRequest>,
-    ) -> Result<Response<admin::CheckHealthResponse>, Status> {
-        let is_leader = matches!(self.state.lock().data, Data::Lead { .. });
-        Ok(Response::new(admin::CheckHealthResponse {
-            header: Some(admin_header(admin::ErrorCode::Ok)),
-            is_leader,
-            is_health: true,
-            ..Default::default()
-        }))
+/// AdminService of the calls that the client makes; the others are not needed.
+macro_rules! admin_service {
+    ($({ $($own:tt)* })? $($rpc:ident($request:ident) -> $response:ident;)*) => {
+        #[tonic::async_trait]
+        impl admin::admin_service_server::AdminService for Service {
+            $($($own)*)?
+            $(
+                async fn $rpc(
+                    &self,
+                    _: Request<admin::$request>,
+                ) -> Result<Response<admin::$response>, Status> {
+                    Err(not_needed())
+                }
+            )*
+        }
+    };
+}
+
+admin_service! {
+    {
+        async fn check_health(
+            &self,
+            _: Request<admin::CheckHealthRequest>,
+        ) -> Result<Response<admin::CheckHealthResponse>, Status> {
+            let is_leader = matches!(self.state.lock().data, Data::Lead { .. });
+            Ok(Response::new(admin::CheckHealthResponse {
+                header: Some(admin_header(admin::ErrorCode::Ok)),
+                is_leader,
+                is_health: true,
+                ..Default::default()
+            }))
+        }
+
+        async fn leader_demote(
+            &self,
+            request: Request<admin::LeaderDemoteRequest>,
+        ) -> Result<Response<admin::CommonResponse>, Status> {
+            let expected = request.get_ref().expected_epoch;
+            let mut state = self.state.lock();
+            state.demotions.push(expected);
+            let code = match state.data {
+                Data::Lead { epoch } if expected.is_none_or(|expected| expected == epoch) => {
+                    state.data = Data::Refuse { hint: None };
+                    state.says = None;
+                    admin::ErrorCode::Ok
+                }
+                _ => admin::ErrorCode::ServerNotLeader,
+            };
+            Ok(Response::new(admin::CommonResponse {
+                header: Some(admin_header(code)),
+            }))
+        }
     }
 
-    async fn get_manager_cluster_info(
-        &self,
-        _: Request<admin::GetManagerClusterInfoRequest>,
-    ) -> Result<Response<admin::GetManagerClusterInfoResponse>, Status> {
-        Err(Status::unimplemented("not needed"))
-    }
+    add_storage(AddStorageRequest) -> CommonResponse;
+    enable_storage(EnableStorageRequest) -> CommonResponse;
+    disable_storage(DisableStorageRequest) -> CommonResponse;
+    remove_storage(RemoveStorageRequest) -> CommonResponse;
+    update_storage(UpdateStorageRequest) -> CommonResponse;
+    list_storage(ListStorageRequest) -> ListStorageResponse;
+    create_instance_group(CreateInstanceGroupRequest) -> CommonResponse;
+    update_instance_group(UpdateInstanceGroupRequest) -> CommonResponse;
+    remove_instance_group(RemoveInstanceGroupRequest) -> CommonResponse;
+    get_instance_group(GetInstanceGroupRequest) -> GetInstanceGroupResponse;
+    list_instance_group(ListInstanceGroupRequest) -> ListInstanceGroupResponse;
+    get_cache_meta(GetCacheMetaRequest) -> GetCacheMetaResponse;
+    remove_cache(RemoveCacheRequest) -> CommonResponse;
+    register_instance(RegisterInstanceRequest) -> CommonResponse;
+    remove_instance(RemoveInstanceRequest) -> CommonResponse;
+    get_instance_info(GetInstanceInfoRequest) -> GetInstanceInfoResponse;
+    list_instance_info(ListInstanceInfoRequest) -> ListInstanceInfoResponse;
+    add_account(AddAccountRequest) -> CommonResponse;
+    delete_account(DeleteAccountRequest) -> CommonResponse;
+    list_account(ListAccountRequest) -> ListAccountResponse;
+    gen_config_snapshot(GenConfigSnapshotRequest) -> ConfigSnapShotResponse;
+    load_config_snapshot(LoadConfigSnapshotRequest) -> CommonResponse;
+    get_metrics(GetMetricsRequest) -> GetMetricsResponse;
+    get_manager_cluster_info(GetManagerClusterInfoRequest) -> GetManagerClusterInfoResponse;
+    get_leader_elector_config(GetLeaderElectorConfigRequest) -> GetLeaderElectorConfigResponse;
+    update_leader_elector_config(UpdateLeaderElectorConfigRequest) -> CommonResponse;
+    set_candidacy(SetCandidacyRequest) -> CommonResponse;
+    update_logger(UpdateLoggerRequest) -> CommonResponse;
+}
 
-    async fn leader_demote(
-        &self,
-        request: Request<admin::LeaderDemoteRequest>,
-    ) -> Result<Response<admin::CommonResponse>, Status> {
-        let expected = request.get_ref().expected_epoch;
-        let mut state = self.state.lock();
-        state.demotions.push(expected);
-        let code = match state.data {
-            Data::Lead { epoch } if expected.is_none_or(|expected| expected == epoch) => {
-                state.data = Data::Refuse { hint: None };
-                state.says = None;
-                admin::ErrorCode::Ok
-            }
-            _ => admin::ErrorCode::ServerNotLeader,
-        };
-        Ok(Response::new(admin::CommonResponse {
-            header: Some(admin_header(code)),
-        }))
-    }
-
-    async fn get_leader_elector_config(
-        &self,
-        _: Request<admin::GetLeaderElectorConfigRequest>,
-    ) -> Result<Response<admin::GetLeaderElectorConfigResponse>, Status> {
-        Err(Status::unimplemented("not needed"))
-    }
-
-    async fn update_leader_elector_config(
-        &self,
-        _: Request<admin::UpdateLeaderElectorConfigRequest>,
-    ) -> Result<Response<admin::CommonResponse>, Status> {
-        Err(Status::unimplemented("not needed"))
-    }
+fn not_needed() -> Status {
+    Status::unimplemented("not needed")
 }
 
 fn admin_header(code: admin::ErrorCode) -> admin::CommonResponseHeader {

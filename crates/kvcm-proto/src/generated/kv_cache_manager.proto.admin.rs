@@ -310,6 +310,9 @@ pub struct LeaderDemoteRequest {
     /// Node that should lead next.
     #[prost(string, optional, tag = "102")]
     pub transfer_to: ::core::option::Option<::prost::alloc::string::String>,
+    /// Stay out of the race afterwards, until SetCandidacy lets the node in again. Not with transfer_to.
+    #[prost(bool, optional, tag = "103")]
+    pub pause: ::core::option::Option<bool>,
 }
 impl ::prost::Name for LeaderDemoteRequest {
     const NAME: &'static str = "LeaderDemoteRequest";
@@ -343,6 +346,9 @@ pub struct GetLeaderElectorConfigResponse {
     /// How long a node that lost or gave up leadership stays out of the race.
     #[prost(int64, tag = "2")]
     pub campaign_delay_time_ms: i64,
+    /// Whether an operator keeps the node out of the race.
+    #[prost(bool, optional, tag = "101")]
+    pub paused: ::core::option::Option<bool>,
 }
 impl ::prost::Name for GetLeaderElectorConfigResponse {
     const NAME: &'static str = "GetLeaderElectorConfigResponse";
@@ -369,6 +375,26 @@ impl ::prost::Name for UpdateLeaderElectorConfigRequest {
     }
     fn type_url() -> ::prost::alloc::string::String {
         "/kv_cache_manager.proto.admin.UpdateLeaderElectorConfigRequest".into()
+    }
+}
+/// Extension.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SetCandidacyRequest {
+    #[prost(string, tag = "1")]
+    pub trace_id: ::prost::alloc::string::String,
+    /// True: the node does not campaign; it still answers who leads. Refused by a node that leads:
+    /// LeaderDemote has `pause`.
+    #[prost(bool, tag = "2")]
+    pub paused: bool,
+}
+impl ::prost::Name for SetCandidacyRequest {
+    const NAME: &'static str = "SetCandidacyRequest";
+    const PACKAGE: &'static str = "kv_cache_manager.proto.admin";
+    fn full_name() -> ::prost::alloc::string::String {
+        "kv_cache_manager.proto.admin.SetCandidacyRequest".into()
+    }
+    fn type_url() -> ::prost::alloc::string::String {
+        "/kv_cache_manager.proto.admin.SetCandidacyRequest".into()
     }
 }
 /// A store inside the process.
@@ -3054,6 +3080,33 @@ pub mod admin_service_client {
                 );
             self.inner.unary(req, path, codec).await
         }
+        /// Extension: keeps the node that is asked out of the race, or lets it in again, until it restarts.
+        pub async fn set_candidacy(
+            &mut self,
+            request: impl tonic::IntoRequest<super::SetCandidacyRequest>,
+        ) -> std::result::Result<tonic::Response<super::CommonResponse>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/kv_cache_manager.proto.admin.AdminService/SetCandidacy",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new(
+                        "kv_cache_manager.proto.admin.AdminService",
+                        "SetCandidacy",
+                    ),
+                );
+            self.inner.unary(req, path, codec).await
+        }
         /// Sets the log level of the node that is asked, until it restarts.
         pub async fn update_logger(
             &mut self,
@@ -3260,6 +3313,11 @@ pub mod admin_service_server {
         async fn update_leader_elector_config(
             &self,
             request: tonic::Request<super::UpdateLeaderElectorConfigRequest>,
+        ) -> std::result::Result<tonic::Response<super::CommonResponse>, tonic::Status>;
+        /// Extension: keeps the node that is asked out of the race, or lets it in again, until it restarts.
+        async fn set_candidacy(
+            &self,
+            request: tonic::Request<super::SetCandidacyRequest>,
         ) -> std::result::Result<tonic::Response<super::CommonResponse>, tonic::Status>;
         /// Sets the log level of the node that is asked, until it restarts.
         async fn update_logger(
@@ -4613,6 +4671,51 @@ pub mod admin_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = UpdateLeaderElectorConfigSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/kv_cache_manager.proto.admin.AdminService/SetCandidacy" => {
+                    #[allow(non_camel_case_types)]
+                    struct SetCandidacySvc<T: AdminService>(pub Arc<T>);
+                    impl<
+                        T: AdminService,
+                    > tonic::server::UnaryService<super::SetCandidacyRequest>
+                    for SetCandidacySvc<T> {
+                        type Response = super::CommonResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::SetCandidacyRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as AdminService>::set_candidacy(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = SetCandidacySvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -125,6 +125,13 @@ pub static KEYS: &[Key] = &[
         "how long a demotion waits for requests in flight, in milliseconds",
         |config, value| config.elector.drain = ms(value),
     ),
+    Key::number(
+        "kvcm.leader_elector.priority",
+        "0",
+        [0, 255],
+        "nodes of a higher priority are given the first chance to lead, by a few milliseconds",
+        |config, value| config.elector.priority = u8::try_from(value).unwrap_or(u8::MAX),
+    ),
     Key::text(
         "kvcm.service.bind_address",
         "0.0.0.0",

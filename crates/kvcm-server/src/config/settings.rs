@@ -49,6 +49,8 @@ pub struct ElectorSettings {
     pub loop_interval: Duration,
     /// How long a demotion waits for requests in flight.
     pub drain: Duration,
+    /// Nodes of a higher one are given the first chance to lead.
+    pub priority: u8,
 }
 
 /// Where and how the node serves.
@@ -180,6 +182,7 @@ impl Config {
                 lease: Duration::ZERO,
                 loop_interval: Duration::ZERO,
                 drain: Duration::ZERO,
+                priority: 0,
             },
             service: ServiceSettings {
                 bind_address: IpAddr::V4(Ipv4Addr::UNSPECIFIED),

@@ -210,7 +210,7 @@ impl Members {
     }
 
     /// All nodes, as the election wants to know them.
-    fn peers(&self) -> Vec<Peer> {
+    pub(crate) fn peers(&self) -> Vec<Peer> {
         let roster = self.seen.load();
         let peers = roster.at(self.clock.now()).filter_map(|(member, alive)| {
             let record = &member.record;
@@ -290,7 +290,7 @@ impl Members {
             role: condition.role.as_str().to_owned(),
             ready: condition.ready,
             eligible: condition.eligible,
-            priority: 0,
+            priority: self.node.priority,
             version: VERSION.to_owned(),
         };
         let text = serde_json::to_string(&record).map_err(Error::not_done)?;

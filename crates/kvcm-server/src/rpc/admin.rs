@@ -36,6 +36,7 @@ rpcs! {
     "LeaderDemote" leader_demote(LeaderDemoteRequest) -> CommonResponse, await;
     "GetLeaderElectorConfig" get_leader_elector_config(GetLeaderElectorConfigRequest) -> GetLeaderElectorConfigResponse;
     "UpdateLeaderElectorConfig" update_leader_elector_config(UpdateLeaderElectorConfigRequest) -> CommonResponse, await;
+    "SetCandidacy" set_candidacy(SetCandidacyRequest) -> CommonResponse, await;
     "UpdateLogger" update_logger(UpdateLoggerRequest) -> CommonResponse;
 
     {}

@@ -20,12 +20,7 @@ rpcs! {
     "GetClusterInfo" get_cluster_info(GetClusterInfoRequest) -> GetClusterInfoResponse;
 
     {
-        type WatchClusterInfoStream = std::pin::Pin<
-            Box<
-                dyn futures_util::Stream<Item = Result<meta::GetClusterInfoResponse, tonic::Status>>
-                    + Send,
-            >,
-        >;
+        type WatchClusterInfoStream = tonic::codegen::BoxStream<meta::GetClusterInfoResponse>;
 
         async fn watch_cluster_info(
             &self,

@@ -102,7 +102,7 @@ use rpcs;
 
 /// The calls that any node answers. The others look at an injected fault when the node turns out
 /// to lead: a follower answers as a follower.
-const ANY_NODE: [&str; 8] = [
+const ANY_NODE: [&str; 9] = [
     "GetClusterInfo",
     "GetMetrics",
     "CheckHealth",
@@ -110,6 +110,7 @@ const ANY_NODE: [&str; 8] = [
     "LeaderDemote",
     "GetLeaderElectorConfig",
     "UpdateLeaderElectorConfig",
+    "SetCandidacy",
     "UpdateLogger",
 ];
 

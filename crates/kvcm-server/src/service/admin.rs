@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use coordination_core::NodeId;
-use elector::{DemoteOutcome, Record, Took, TransferOutcome, TransferRefused, Turn};
+use elector::{DemoteOutcome, PauseRefused, Record, Took, TransferOutcome, TransferRefused, Turn};
 use kvcm_fence::Epoch;
 use kvcm_proto::admin;
 
@@ -113,11 +113,22 @@ impl Services {
         let invalid = |message| CallError::new(Code::InvalidArgument, message);
         let expected = request.expected_epoch.map(Epoch::new).transpose();
         let expected = expected.map_err(|error| invalid(format!("expected_epoch: {error}")))?;
+        let pause = request.pause.unwrap_or_default();
         if let Some(to) = &request.transfer_to {
+            if pause {
+                let message = "pause: not together with transfer_to; call SetCandidacy afterwards";
+                return Err(invalid(message.to_owned()));
+            }
             return self.transfer(to, expected).await;
         }
-        tracing::info!(?expected, "asked to step down");
-        match self.cluster.elector().demote(expected).await {
+        tracing::info!(?expected, pause, "asked to step down");
+        let elector = self.cluster.elector();
+        let outcome = if pause {
+            elector.demote_and_pause(expected).await
+        } else {
+            elector.demote(expected).await
+        };
+        match outcome {
             DemoteOutcome::Done(_) => Ok(()),
             DemoteOutcome::NotLeader => Err(CallError::new(Code::NotLeader, "")),
             DemoteOutcome::OtherEpoch(epoch) => Err(invalid(format!(
@@ -135,7 +146,10 @@ impl Services {
             .map_err(|error| invalid(format!("transfer_to: {error}")))?;
         tracing::info!(to, ?expected, "asked to hand over");
         let nothing = |error: &TransferRefused| format!("{error}: nothing was done");
-        match self.cluster.elector().transfer(node, expected).await {
+        let elector = self.cluster.elector();
+        // What the last heartbeat has told it may be a second old, and one of them dead since.
+        elector.set_peers(self.cluster.members().peers());
+        match elector.transfer(node, expected).await {
             // Whoever should lead does.
             Ok(TransferOutcome::Transferred { .. }) | Err(TransferRefused::ToSelf) => Ok(()),
             Ok(TransferOutcome::Aborted(reason)) => {
@@ -169,7 +183,34 @@ impl Services {
         admin::GetLeaderElectorConfigResponse {
             header: Some(Header::ok(&request.trace_id).into()),
             campaign_delay_time_ms: millis(*self.campaign_delay.lock()),
+            paused: Some(self.cluster.elector().view().paused),
         }
+    }
+
+    /// Keeps this node out of the race, or lets it in again, for this life of its process.
+    pub(crate) async fn set_candidacy(
+        &self,
+        _context: &CallContext,
+        request: admin::SetCandidacyRequest,
+    ) -> admin::CommonResponse {
+        let elector = self.cluster.elector();
+        let refused = if request.paused {
+            elector.pause().await.err()
+        } else {
+            elector.resume().await;
+            None
+        };
+        tracing::info!(paused = request.paused, ?refused, "candidacy set");
+        admin::CommonResponse::only(match refused {
+            None => Header::ok(&request.trace_id),
+            Some(error) => {
+                let code = match error {
+                    PauseRefused::Leads(_) => Code::InvalidArgument,
+                    PauseRefused::Stopped => Code::Internal,
+                };
+                Header::refused(&request.trace_id, CallError::new(code, error.to_string()))
+            }
+        })
     }
 
     /// Sets it, for this node and this life of its process.

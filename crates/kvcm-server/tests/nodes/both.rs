@@ -105,6 +105,7 @@ impl Caller {
             "loadConfigSnapshot" admin load_config_snapshot;
             "getMetrics" admin get_metrics;
             "updateLogger" admin update_logger;
+            "setCandidacy" admin set_candidacy;
             "injectFault" debug inject_fault;
             "removeFault" debug remove_fault;
             "clearFaults" debug clear_faults;
@@ -158,6 +159,7 @@ pub(crate) fn is_any_node(rpc: &str) -> bool {
         "leaderDemote",
         "getLeaderElectorConfig",
         "updateLeaderElectorConfig",
+        "setCandidacy",
         "updateLogger",
     ];
     any.contains(&rpc) || Service::of(rpc) == Service::Debug

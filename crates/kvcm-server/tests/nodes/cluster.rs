@@ -1,13 +1,13 @@
 //! Several nodes: one leads, the others say so and take over.
 
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 
 use kvcm_proto::{
     admin::{self, admin_service_client::AdminServiceClient},
     meta,
 };
-use kvcm_testkit::http_get;
-use serde_json::json;
+use kvcm_testkit::{RedisServer, http_get};
+use serde_json::{Value, json};
 
 use crate::{
     both::Caller,
@@ -188,6 +188,119 @@ async fn a_demoted_leader_hands_over_and_stays_out_while_it_has_to() {
     let history = history["history"].as_array().unwrap().clone();
     assert_eq!(history[1]["reason"], "requested", "{history:?}");
     assert_eq!(history.len(), 2, "{history:?}");
+}
+
+/// Asks until the answer has this code: what a node knows of the others may be a moment old.
+async fn answered(address: SocketAddr, rpc: &str, body: Value, expected: &str) -> Value {
+    until("the expected code", async || {
+        let answer = call(address, rpc, body.clone()).await;
+        (code(&answer) == expected).then_some(answer)
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn leadership_is_handed_to_the_named_node_or_stays_where_it_is() {
+    // The lease is far longer than the limit of the test: only a hand-over can pass it.
+    let dir = tempfile::tempdir().unwrap();
+    let lock = format!("file://{}", dir.path().join("lock").display());
+    let often = [("kvcm.leader_elector.loop_interval_ms", "100")];
+    let cluster = start_on(3, 600_000, &lock, dir.path(), &often).await;
+    let mut nodes = Nodes { cluster, dir };
+    let first = nodes.leader(&[0, 1, 2]).await;
+    let (next, dead) = ((first + 1) % 3, (first + 2) % 3);
+    let epoch = nodes.epoch(first).await;
+    let ask = |to: usize| json!({"transfer_to": format!("node-{}", to + 1)});
+    nodes.cluster.node(dead).kill().await.unwrap();
+    let admin = nodes.ports(first).admin_http();
+    until("the death is noticed", async || {
+        let info = call(admin, "getManagerClusterInfo", json!({})).await;
+        let nodes = info["nodes"].as_array().unwrap();
+        nodes
+            .iter()
+            .any(|node| node["role"] == "expired")
+            .then_some(())
+    })
+    .await;
+    let answer = call(admin, "leaderDemote", ask(dead)).await;
+    assert_eq!(code(&answer), "INVALID_ARGUMENT", "{answer}");
+    assert!(message(&answer).contains("nothing was done"), "{answer}");
+    assert_eq!(nodes.epoch(first).await, epoch);
+    // A node that an operator keeps out of the race is no successor.
+    let other = nodes.ports(next).admin_http();
+    let paused = json!({"paused": true});
+    assert_eq!(code(&call(other, "setCandidacy", paused).await), "OK");
+    answered(admin, "leaderDemote", ask(next), "INVALID_ARGUMENT").await;
+    // Asked before it had heard of the pause, it stepped down and came back.
+    assert_eq!(nodes.leader(&[first, next]).await, first);
+    let epoch = nodes.epoch(first).await;
+
+    let resumed = json!({"paused": false});
+    assert_eq!(code(&call(other, "setCandidacy", resumed).await), "OK");
+    answered(admin, "leaderDemote", ask(next), "OK").await;
+    assert_eq!(nodes.leader(&[first, next]).await, next);
+    assert_eq!(nodes.epoch(next).await, epoch + 1);
+    let info = call(admin, "getManagerClusterInfo", json!({})).await;
+    let last = info["history"].as_array().unwrap().last().unwrap().clone();
+    assert_eq!(last["reason"], "transferred", "{info}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hand_over_that_is_taken_back_leaves_the_reign_as_it_was() {
+    let redis = RedisServer::start(&[]).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let lock = format!("file://{}", dir.path().join("lock").display());
+    let registry = format!("{}/?cluster_name=c&timeout_ms=60000", redis.uri());
+    let settings = [
+        ("kvcm.allow_private_stores", "true"),
+        ("kvcm.registry_storage.uri", registry.as_str()),
+        ("kvcm.leader_elector.drain_ms", "50"),
+    ];
+    let cluster = start_on(2, 600_000, &lock, dir.path(), &settings).await;
+    let nodes = Nodes { cluster, dir };
+    let first = nodes.leader(&[0, 1]).await;
+    let (http, admin) = (nodes.ports(first).http(), nodes.ports(first).admin_http());
+    answered(http, "registerInstance", registration("i"), "OK").await;
+    let epoch = nodes.epoch(first).await;
+
+    // A registration that the store does not answer outlasts the drain.
+    let mut round = 0;
+    until("a hand-over is taken back", async || {
+        round += 1;
+        redis.stop().unwrap();
+        let body = registration(&format!("n-{round}"));
+        let registering = tokio::spawn(async move { call(http, "registerInstance", body).await });
+        until("the registration is in flight", async || {
+            let page = http_get(admin, "/metrics").await.unwrap();
+            let page = String::from_utf8(page.body.to_vec()).unwrap();
+            page.contains("\nkvcm_gate_in_flight 1").then_some(())
+        })
+        .await;
+        let ask = json!({"transfer_to": format!("node-{}", 2 - first)});
+        let answer = call(admin, "leaderDemote", ask).await;
+        redis.cont().unwrap();
+        let registered = registering.await.unwrap();
+        assert_eq!(code(&registered), "OK", "{registered}");
+        message(&answer)
+            .contains("leads on in the same epoch")
+            .then_some(())
+    })
+    .await;
+    assert_eq!(nodes.leader(&[0, 1]).await, first);
+    assert_eq!(nodes.epoch(first).await, epoch);
+
+    // What no request waits for goes on as well: sessions expire.
+    let start = json!({
+        "trace_id": "t", "instance_id": "i", "block_keys": [1], "write_timeout_seconds": 1,
+    });
+    let granted = async || {
+        let answer = call(http, "startWriteCache", start.clone()).await;
+        assert_eq!(code(&answer), "OK", "{answer}");
+        let locations = answer["locations"].as_array().unwrap().len();
+        (locations == 1).then_some(())
+    };
+    granted().await.unwrap();
+    until("the session expires", granted).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

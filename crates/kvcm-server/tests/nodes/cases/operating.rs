@@ -93,6 +93,19 @@ pub(super) fn operating() -> Vec<Case> {
             INVALID,
             "transfer_to: *",
         ),
+        refused(
+            "leaderDemote",
+            json!({"transfer_to": "nobody", "pause": true}),
+            INVALID,
+            "pause: *SetCandidacy*",
+        ),
+        refused(
+            "setCandidacy",
+            json!({"paused": true}),
+            INVALID,
+            "this node leads in epoch *: demote it and pause it in one step",
+        ),
+        ok("setCandidacy", json!({"paused": false}), json!({})),
         ok("checkHealth", json!({}), json!({"is_leader": true})),
         refused(
             elector,
@@ -104,7 +117,7 @@ pub(super) fn operating() -> Vec<Case> {
         ok(
             "getLeaderElectorConfig",
             json!({}),
-            json!({"campaign_delay_time_ms": "7"}),
+            json!({"campaign_delay_time_ms": "7", "paused": false}),
         ),
         ok(elector, json!({}), json!({})),
         ok(
