@@ -5,7 +5,10 @@
 //! the next process did not find. `cargo xtask torture --journal` runs the same for longer.
 
 #![expect(clippy::unwrap_used, reason = "a test that panics fails")]
-#![expect(clippy::print_stdout, reason = "a failure has to be repeated with its seed")]
+#![expect(
+    clippy::print_stdout,
+    reason = "a failure has to be repeated with its seed"
+)]
 
 use std::{
     collections::BTreeMap,
