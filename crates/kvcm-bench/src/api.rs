@@ -10,16 +10,18 @@ mod load;
 mod nodes;
 mod options;
 mod report;
+mod tls;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 
 use crate::api::{
     call::{Call, Transport},
-    cost::Switch,
+    cost::{Access, Switch},
     echo::{Answers, Echo},
-    load::Load,
+    load::{Load, Target},
     nodes::Nodes,
     report::Report,
+    tls::Tls,
 };
 
 pub use echo::serve;
@@ -44,7 +46,7 @@ pub async fn run(options: &Options) -> anyhow::Result<String> {
 /// A cluster of three beside the echo, in turns.
 async fn calls(options: &Options, report: &mut Report) -> anyhow::Result<()> {
     let dir = tempfile::tempdir()?;
-    let mut nodes = Nodes::start(dir.path(), 3, &[]).await?;
+    let mut nodes = Nodes::start(dir.path(), 3, &[], Access::default()).await?;
     let mut targets = Vec::new();
     let mut answers = Answers::default();
     for call in Call::ALL {
@@ -78,12 +80,23 @@ async fn calls(options: &Options, report: &mut Report) -> anyhow::Result<()> {
 /// For each switch a node with it on, beside a node with all of them off, in turns.
 async fn switches(options: &Options, report: &mut Report) -> anyhow::Result<()> {
     let dir = tempfile::tempdir()?;
-    let mut plain = Nodes::start(&dir.path().join("off"), 1, &Switch::all_off()).await?;
+    let tls = Tls::make(dir.path())?;
+    let off = Switch::all_off();
+    let mut plain = Nodes::start(&dir.path().join("off"), 1, &off, Access::default()).await?;
     for switch in Switch::ALL {
-        let mut settings = Switch::all_off();
-        settings.push(switch.on());
-        let mut with = Nodes::start(&dir.path().join(switch.name()), 1, &settings).await?;
-        for call in [Call::ClusterInfo, Call::Register] {
+        let (settings, access) = (switch.on(&tls), switch.access(&tls));
+        let mut with = Nodes::start(&dir.path().join(switch.name()), 1, &settings, access).await?;
+        if switch.refuses_strangers() {
+            let stranger = Target {
+                tls: None,
+                authorization: None,
+                ..with.target(Call::ClusterInfo, Transport::Http)
+            };
+            // Else the line would measure nothing.
+            let is_refused = load::ask(&stranger).await.is_err();
+            ensure!(is_refused, "{}: has no effect", switch.name());
+        }
+        for call in switch.calls().iter().copied() {
             for transport in Transport::ALL {
                 eprintln!(
                     "{}: {} over {}",

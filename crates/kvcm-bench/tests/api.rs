@@ -30,11 +30,18 @@ fn every_call_is_measured_over_both_transports_and_beside_every_switch() {
                 has([call, over, clients]);
             }
         }
-        for switch in ["access log", "metrics page"] {
+        for switch in [
+            "access log",
+            "metrics page",
+            "TLS",
+            "bearer token",
+            "account",
+        ] {
             for call in ["GetClusterInfo", "RegisterInstance again"] {
                 has([switch, call, over]);
             }
         }
+        has(["bearer token", "ListStorage", over]);
     }
     assert!(text.contains("goal 30,000"), "{text}");
 }

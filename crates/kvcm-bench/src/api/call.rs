@@ -60,6 +60,10 @@ impl Call {
         matches!(self, Self::Register | Self::ListStorage)
     }
 
+    pub(super) fn is_of_admin(self) -> bool {
+        self == Self::ListStorage
+    }
+
     /// The status that every answer must carry.
     pub(super) fn code(self) -> meta::ErrorCode {
         match self {

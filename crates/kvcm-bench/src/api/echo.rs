@@ -77,6 +77,8 @@ impl Echo {
         Target {
             address,
             pid: self.pid,
+            tls: None,
+            authorization: None,
             ..like.clone()
         }
     }

@@ -1,12 +1,13 @@
 //! Clients that call as fast as they are answered, in turns with those of another server.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::{Context, bail, ensure};
 use bytes::Bytes;
 use kvcm_clock::{BootClock, Clock};
 use kvcm_proto::meta;
 use prost::Message;
+use rustls::ClientConfig;
 use tokio::task::JoinSet;
 
 use crate::{
@@ -30,6 +31,10 @@ pub(super) struct Target {
     pub(super) address: SocketAddr,
     /// The server's process.
     pub(super) pid: u32,
+    /// Set when the server speaks TLS.
+    pub(super) tls: Option<Arc<ClientConfig>>,
+    /// What is sent as `authorization`.
+    pub(super) authorization: Option<&'static str>,
 }
 
 /// What one server did in all its turns.
@@ -197,6 +202,8 @@ mod tests {
             transport,
             address: ([127, 0, 0, 1], 1).into(),
             pid: 0,
+            tls: None,
+            authorization: None,
         };
         let status = meta::Status {
             code: meta::ErrorCode::ServerNotLeader.into(),

@@ -2,13 +2,16 @@
 
 use std::{fs, path::Path, time::Duration};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
+use bytes::Bytes;
 use kvcm_clock::{BootClock, Clock};
-use kvcm_testkit::{Cluster, ClusterSpec, http_post};
+use kvcm_testkit::{Cluster, ClusterSpec};
 use serde_json::{Value, json};
 
 use crate::api::{
     call::{Call, Transport},
+    caller::Caller,
+    cost::{ACCOUNT, Access},
     load::Target,
 };
 
@@ -25,14 +28,17 @@ const LOOK: Duration = Duration::from_millis(10);
 pub(super) struct Nodes {
     cluster: Cluster,
     leader: usize,
+    access: Access,
 }
 
 impl Nodes {
-    /// Starts `count` nodes with `settings`, with all their files in `dir`.
+    /// Starts `count` nodes with `settings`, with all their files in `dir`; `access` is what their
+    /// clients must know then.
     pub(super) async fn start(
         dir: &Path,
         count: usize,
-        settings: &[(&'static str, &'static str)],
+        settings: &[(&'static str, String)],
+        access: Access,
     ) -> anyhow::Result<Self> {
         let blocks = dir.join("blocks");
         fs::create_dir_all(&blocks)?;
@@ -47,9 +53,16 @@ impl Nodes {
         for (key, value) in settings {
             spec = spec.set(key, value);
         }
-        let cluster = Cluster::start(spec).await?;
-        let leader = agreed(&cluster).await?;
-        Ok(Self { cluster, leader })
+        let mut nodes = Self {
+            cluster: Cluster::start(spec).await?,
+            leader: 0,
+            access,
+        };
+        nodes.agree().await?;
+        if nodes.access.has_account {
+            nodes.add_account().await?;
+        }
+        Ok(nodes)
     }
 
     /// Where a call goes to; the only node of one is leader and follower.
@@ -58,53 +71,94 @@ impl Nodes {
             true => self.leader,
             false => (self.leader + 1) % self.cluster.len(),
         };
+        let authorization = match call.is_of_admin() {
+            true => self.access.admin,
+            false => self.access.engine,
+        };
+        self.target_at(index, call, transport, authorization)
+    }
+
+    fn target_at(
+        &mut self,
+        index: usize,
+        call: Call,
+        transport: Transport,
+        authorization: Option<&'static str>,
+    ) -> Target {
         let node = self.cluster.node(index);
         Target {
             call,
             transport,
             address: call.port(transport, node.ports()),
             pid: node.pid(),
+            tls: self.access.tls.clone(),
+            authorization,
         }
+    }
+
+    /// Waits until all nodes name the same leader and that one serves.
+    async fn agree(&mut self) -> anyhow::Result<()> {
+        let end = BootClock.now() + LIMIT;
+        while !self.is_agreed().await? {
+            if BootClock.now() > end {
+                bail!("no leader after {LIMIT:?}");
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+        Ok(())
+    }
+
+    /// Whether all nodes name the same leader and that one serves; then it is remembered.
+    async fn is_agreed(&mut self) -> anyhow::Result<bool> {
+        let mut all: Option<usize> = None;
+        for index in 0..self.cluster.len() {
+            let info = self.ask(index, Call::ClusterInfo).await?;
+            let named = info["leader_node_id"].as_str().unwrap_or_default();
+            let named = self.cluster.index_of(named);
+            if named.is_none() || (all.is_some() && all != named) {
+                return Ok(false);
+            }
+            all = named;
+        }
+        let Some(leader) = all else {
+            return Ok(false);
+        };
+        self.leader = leader;
+        let reply = self.ask(leader, Call::Register).await?;
+        match reply["header"]["status"]["code"].as_str() {
+            Some("OK") => Ok(true),
+            Some("SERVER_NOT_LEADER") => Ok(false),
+            _ => bail!("the bench's instance is refused: {reply}"),
+        }
+    }
+
+    /// A call of the set-up, as an administrator: accounts are there only later.
+    async fn ask(&mut self, index: usize, call: Call) -> anyhow::Result<Value> {
+        let target = self.target_at(index, call, Transport::Http, self.access.admin);
+        post(&target, target.path(), call.request(Transport::Http)).await
+    }
+
+    /// Has the leader know the account that clients use.
+    async fn add_account(&mut self) -> anyhow::Result<()> {
+        let (user_name, password) = ACCOUNT;
+        let body = json!({ "user_name": user_name, "password": password, "role": "ROLE_USER" });
+        let target = self.target(Call::ListStorage, Transport::Http);
+        let reply = post(&target, "/api/addAccount", body.to_string().into()).await?;
+        let is_added = reply["header"]["status"]["code"] == "OK";
+        ensure!(is_added, "the bench's account is refused: {reply}");
+        Ok(())
     }
 }
 
-/// Waits until all nodes name the same leader and that one serves.
-async fn agreed(cluster: &Cluster) -> anyhow::Result<usize> {
-    let end = BootClock.now() + LIMIT;
-    loop {
-        if let Some(leader) = leader(cluster).await? {
-            return Ok(leader);
-        }
-        if BootClock.now() > end {
-            bail!("no leader after {LIMIT:?}");
-        }
-        tokio::time::sleep(LOOK).await;
-    }
-}
-
-async fn leader(cluster: &Cluster) -> anyhow::Result<Option<usize>> {
-    let ports = cluster.ports();
-    let mut all: Option<usize> = None;
-    for node in &ports {
-        let reply = http_post(node.http(), "/api/getClusterInfo", b"{}").await?;
-        let info = reply.json()?;
-        let named = cluster.index_of(info["leader_node_id"].as_str().unwrap_or_default());
-        if named.is_none() || (all.is_some() && all != named) {
-            return Ok(None);
-        }
-        all = named;
-    }
-    let Some(leader) = all.and_then(|index| Some((index, ports.get(index)?))) else {
-        return Ok(None);
-    };
-    let body = Call::Register.request(Transport::Http);
-    let path = Call::Register.path(Transport::Http);
-    let reply = http_post(leader.1.http(), path, &body).await?.json()?;
-    match reply["header"]["status"]["code"].as_str() {
-        Some("OK") => Ok(Some(leader.0)),
-        Some("SERVER_NOT_LEADER") => Ok(None),
-        _ => bail!("the bench's instance is refused: {reply}"),
-    }
+/// Posts to where `target` is, on a connection of its own, within the limit.
+async fn post(target: &Target, path: &'static str, body: Bytes) -> anyhow::Result<Value> {
+    let exchange = async { Caller::http(target, path, body).await?.call().await };
+    let answer = tokio::time::timeout(LIMIT, exchange).await;
+    let answer = answer
+        .with_context(|| format!("no answer within {LIMIT:?}"))
+        .flatten()
+        .with_context(|| format!("POST {path}"))?;
+    serde_json::from_slice(&answer).context("not JSON")
 }
 
 /// One storage and one group.

@@ -5,7 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use clap::Parser;
 
 /// Measure the calls of kvcm-server on this machine, beside servers that only send the same bytes,
-/// and what access log and metrics cost a call. Starts all servers itself.
+/// and what access log, metrics, TLS and authentication cost a call. Starts all servers itself.
 ///
 /// Clients and servers share the processors. Goals are shown, not enforced: a busy machine misses
 /// them. Exits with 1 only when a server answers something wrong.
