@@ -37,6 +37,7 @@ use crate::{
     rpc::{AdminRpc, DebugRpc, MetaRpc},
     service::{Services, State, Watching},
     stores::StoreSet,
+    traces::Traces,
 };
 
 /// What a stop may take beside the drain: the demotion's callbacks and the release of the lock.
@@ -58,6 +59,7 @@ pub struct App {
     /// Tells the streams of leader changes, and keeps `grpc.health.v1` up to date.
     _news: [AbortOnDropHandle<()>; 2],
     terms: Terms,
+    traces: Traces,
 }
 
 /// A listener, what it serves, and how much.
@@ -157,7 +159,6 @@ impl App {
             ?ports,
             "node built"
         );
-        let pages = pages(&config, &services);
         let reflection = tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(kvcm_proto::DESCRIPTORS)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
@@ -172,8 +173,9 @@ impl App {
             Some(guard) => guard.protect(scope, router),
             None => router,
         };
+        let traces = Traces::open(&config.tracing, &node.owner.node)?;
         let servers = servers(
-            &config, &services, listeners, &counters, pages, tools, protect,
+            &config, &services, listeners, &counters, &traces, tools, protect,
         )?;
         let terms = Terms {
             limits: ConnectionLimits::from(&config.service),
@@ -194,6 +196,7 @@ impl App {
             drain,
             _news: news,
             terms,
+            traces,
         })
     }
 
@@ -270,8 +273,12 @@ impl App {
                 "the control thread does not answer; the node record expires by itself"
             );
         }
+        let begun = BootClock.now();
         drain.cancel();
         while servers.join_next().await.is_some() {}
+        let took = BootClock.now().since(begun);
+        let left = self.config.service.drain.saturating_sub(took);
+        self.traces.flush(left).await;
         tracing::info!("stopped");
         result
     }
@@ -365,7 +372,7 @@ fn servers(
     services: &Arc<Services>,
     listeners: Listeners,
     counters: &Counters,
-    pages: Router,
+    traces: &Traces,
     tools: impl Fn(Routes) -> Routes,
     protect: impl Fn(Scope, Router) -> Router,
 ) -> anyhow::Result<Vec<Server>> {
@@ -375,7 +382,7 @@ fn servers(
     let admin_grpc = AdminServiceServer::new(admin.clone()).max_decoding_message_size(bytes);
     let json = || JsonRoutes::new(BodyLimits::from(&config.service));
     let server = |name, listener, router: Router, methods| {
-        let observe = Observe::new(methods, &config.log, Arc::new(BootClock));
+        let observe = Observe::new(methods, &config.log, traces.clone(), Arc::new(BootClock));
         anyhow::Ok(Server {
             listener: TcpListener::from_std(listener)?,
             // Outermost: calls that are not let in are counted too.
@@ -404,7 +411,7 @@ fn servers(
             Scope::AdminHttp,
             "AdminService",
             listeners.admin_http,
-            admin.routes(json()).merge(pages),
+            admin.routes(json()).merge(pages(config, services)),
         )?,
     ];
     let debug = listeners.debug_http.map(|own| {

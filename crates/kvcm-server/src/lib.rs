@@ -28,3 +28,4 @@ mod service;
 pub mod signals;
 mod stores;
 pub mod tls;
+mod traces;

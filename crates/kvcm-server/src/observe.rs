@@ -1,4 +1,4 @@
-//! Every call from outside: counted, timed, and told in the logs that were asked for.
+//! Every call from outside: counted, timed, traced, and told in the logs that were asked for.
 
 use std::{
     collections::HashMap,
@@ -18,6 +18,7 @@ use crate::{
     config::LogSettings,
     http::{Outcome, Remote},
     metrics::{Ending, Method},
+    traces::{CallSpan, Traces},
 };
 
 /// The logs about calls, by the targets of their lines.
@@ -37,6 +38,7 @@ pub(crate) struct Observe {
     clock: Arc<dyn Clock>,
     access: bool,
     slow: Option<Duration>,
+    traces: Traces,
 }
 
 impl Observe {
@@ -44,6 +46,7 @@ impl Observe {
     pub(crate) fn new(
         methods: HashMap<String, Arc<Method>>,
         logs: &LogSettings,
+        traces: Traces,
         clock: Arc<dyn Clock>,
     ) -> Self {
         Self {
@@ -51,12 +54,14 @@ impl Observe {
             clock,
             access: logs.access,
             slow: logs.slow,
+            traces,
         }
     }
 
     fn tell(
         &self,
         method: &Method,
+        span: Option<CallSpan>,
         remote: Option<Remote>,
         response: &Response<Body>,
         took: Duration,
@@ -67,6 +72,10 @@ impl Observe {
             None => refusal(response),
         };
         method.ended(ending, took);
+        let request_id = outcome.map_or("", |outcome| &outcome.request_id);
+        if let Some(span) = span {
+            span.end(ending, request_id);
+        }
         let slow = self.slow.is_some_and(|limit| took >= limit);
         let subject = outcome.and_then(|outcome| outcome.subject.as_deref());
         if !self.access && !slow && subject.is_none() {
@@ -77,7 +86,7 @@ impl Observe {
             peer: remote.map_or_else(String::new, |remote| remote.0.to_string()),
             code: ending.name(),
             us: u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
-            request_id: outcome.map_or("", |outcome| &outcome.request_id),
+            request_id,
         };
         if self.access {
             line.access();
@@ -187,12 +196,13 @@ where
         };
         let observe = self.observe.clone();
         let remote = request.extensions().get::<Remote>().copied();
+        let span = observe.traces.start(&method, request.headers());
         let begun = observe.clock.now();
         let answer = self.inner.call(request);
         Box::pin(async move {
             let response = answer.await?;
             let took = observe.clock.now().since(begun);
-            observe.tell(&method, remote, &response, took);
+            observe.tell(&method, span, remote, &response, took);
             Ok(response)
         })
     }
@@ -247,6 +257,7 @@ mod tests {
         let observe = Observe::new(
             counters.calls.http("AdminService"),
             &settings,
+            Traces::default(),
             Arc::new(clock),
         );
         let subject = subject.map(str::to_owned);

@@ -1,6 +1,7 @@
 //! Rules that concern more than one key.
 
 use super::{Loaded, Mistake, Token};
+use crate::traces;
 
 const LEASE: &str = "kvcm.leader_elector.lease_ms";
 const ADMIN_TOKEN: &str = "kvcm.service.admin_auth_token";
@@ -8,12 +9,14 @@ const META_TOKEN: &str = "kvcm.service.meta_auth_token";
 const TLS_CERT: &str = "kvcm.service.tls_cert_file";
 const TLS_KEY: &str = "kvcm.service.tls_key_file";
 const TLS_CLIENT_CA: &str = "kvcm.service.tls_client_ca_file";
+const OTLP: &str = "kvcm.tracing.otlp_endpoint";
 const LOOP: &str = "kvcm.leader_elector.loop_interval_ms";
 
 /// Checks keys against each other, but none of those in `wrong`. Adds warnings to `loaded`.
 pub(super) fn across_keys(loaded: &mut Loaded, wrong: &[&str]) -> Vec<Mistake> {
     let mut mistakes = ports(loaded, wrong);
     mistakes.extend(tls(loaded));
+    mistakes.extend(tracing(loaded));
     if !wrong.contains(&ADMIN_TOKEN) {
         mistakes.extend(access(loaded));
     }
@@ -62,6 +65,13 @@ fn tls(loaded: &Loaded) -> Vec<Mistake> {
         (None, None, Some(_)) => vec![missing(TLS_CERT, TLS_CLIENT_CA)],
         _ => Vec::new(),
     }
+}
+
+/// Spans that nobody would ever see are a mistake, not a wish that is forgotten in silence.
+fn tracing(loaded: &Loaded) -> Option<Mistake> {
+    let is_asked = loaded.config.tracing.otlp_endpoint.is_some();
+    (is_asked && !traces::BUILT)
+        .then(|| loaded.mistake(OTLP, "this build has no OTLP: build with --features otlp"))
 }
 
 /// A lease must survive a few lost renewals.

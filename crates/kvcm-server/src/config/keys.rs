@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use super::{
     Key, Kind,
     options::{
-        count, flag, format, ip, is_host, level, metric_prefix, ms, number, optional, port, tokens,
+        count, flag, format, ip, is_host, level, metric_prefix, millionths, ms, number, optional,
+        port, tokens,
     },
 };
 
@@ -385,6 +386,25 @@ pub static KEYS: &[Key] = &[
         "what the names on that page begin with, before an underscore; empty: nothing",
         |config, text| metric_prefix(text).map(|value| config.metrics.prefix = value),
     ),
+    Key {
+        name: "kvcm.tracing.otlp_endpoint",
+        alias: None,
+        default: "",
+        doc: "http://host:port of the OpenTelemetry collector that spans of calls are sent to, over \
+              OTLP/gRPC; empty: there are none. Needs a build with --features otlp",
+        kind: Kind::Uri {
+            schemes: &["http"],
+            set: |config, uri| config.tracing.otlp_endpoint = uri,
+        },
+    },
+    Key::text(
+        "kvcm.tracing.sample_ratio",
+        "0.01",
+        "a number from 0 to 1",
+        "which part of the calls is traced when the caller sends no traceparent, from 0 to 1, in \
+         steps of a millionth; with one, the call is traced if the caller's span is",
+        |config, text| millionths(text).map(|value| config.tracing.sample_millionths = value),
+    ),
     Key::unused(
         "kvcm.service.io_thread_num",
         "2",
@@ -580,6 +600,8 @@ mod tests {
             let text = match (key.name, &key.kind) {
                 (_, Kind::Number { .. }) => other(key).to_string(),
                 ("kvcm.registry_storage.uri", _) => "local:///d".to_owned(),
+                ("kvcm.tracing.otlp_endpoint", _) => "http://h:4317".to_owned(),
+                ("kvcm.tracing.sample_ratio", _) => "0.5".to_owned(),
                 (_, Kind::Uri { .. }) => "file:///d".to_owned(),
                 (
                     "kvcm.allow_private_stores"

@@ -32,7 +32,7 @@ pub use mistake::{Mistake, Mistakes};
 pub use reference::reference;
 pub use settings::{
     AccessSettings, Config, ElectorSettings, LogFormat, LogLevel, LogSettings, MetricsSettings,
-    RequestLimits, ServiceSettings,
+    RequestLimits, ServiceSettings, TracingSettings,
 };
 pub use sources::Sources;
 pub use token::Token;

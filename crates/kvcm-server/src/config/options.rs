@@ -91,6 +91,15 @@ pub(super) fn tokens(text: &str) -> Option<Vec<Token>> {
         .collect()
 }
 
+/// A part of one, as millionths.
+pub(super) fn millionths(text: &str) -> Option<u32> {
+    let ratio: f64 = text.parse().ok()?;
+    // Within the limits, the rounded product fits.
+    (0.0..=1.0)
+        .contains(&ratio)
+        .then(|| (ratio * 1e6).round() as u32)
+}
+
 /// Milliseconds.
 pub(super) const fn ms(value: u64) -> Duration {
     Duration::from_millis(value)

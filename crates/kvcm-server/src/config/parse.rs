@@ -39,10 +39,11 @@ fn uri(text: &str, schemes: &[&str]) -> Result<Option<Uri>, String> {
     })?;
     if !schemes.contains(&uri.scheme()) {
         let known: Vec<_> = schemes.iter().map(|s| format!("{s}://…")).collect();
-        return Err(format!(
-            "expected an empty text (memory) or one of {}",
-            known.join(", ")
-        ));
+        let known = known.join(", ");
+        return Err(match schemes.contains(&MEMORY) {
+            true => format!("expected an empty text (memory) or one of {known}"),
+            false => format!("expected an empty text or {known}"),
+        });
     }
     match uri.scheme() {
         MEMORY => Ok(None),
@@ -55,6 +56,16 @@ fn uri(text: &str, schemes: &[&str]) -> Result<Option<Uri>, String> {
         scheme if scheme.starts_with("redis") && uri.host().is_none() => {
             Err("expected a host: redis://host:port/?cluster_name=…".to_owned())
         }
+        "http" if !is_origin(&uri) => {
+            Err("expected http://host:port, without user, path or query".to_owned())
+        }
         _ => Ok(Some(uri)),
     }
+}
+
+/// Whether a URI says nothing but scheme, one host and its port.
+fn is_origin(uri: &Uri) -> bool {
+    let is_anonymous = uri.username().is_empty() && uri.password().is_none();
+    let is_bare = matches!(uri.path(), "" | "/") && uri.query().is_empty();
+    is_anonymous && is_bare && matches!(uri.hosts(), [(_, Some(_))])
 }

@@ -32,6 +32,8 @@ pub struct Config {
     pub log: LogSettings,
     /// Metrics.
     pub metrics: MetricsSettings,
+    /// Traces.
+    pub tracing: TracingSettings,
     /// Path of the startup configuration; none: the built-in one.
     pub startup_config: Option<PathBuf>,
     /// Run although the stores of the nodes may silently differ.
@@ -148,6 +150,15 @@ pub struct MetricsSettings {
     pub prefix: String,
 }
 
+/// Which spans of calls go where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TracingSettings {
+    /// The collector that takes them, over OTLP/gRPC; none: there are no spans.
+    pub otlp_endpoint: Option<Uri>,
+    /// How many of a million calls are traced whose caller does not say whether they are.
+    pub sample_millionths: u32,
+}
+
 /// How severe a log line is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogLevel {
@@ -223,6 +234,10 @@ impl Config {
             metrics: MetricsSettings {
                 prometheus: false,
                 prefix: String::new(),
+            },
+            tracing: TracingSettings {
+                otlp_endpoint: None,
+                sample_millionths: 0,
             },
             startup_config: None,
             allow_private_stores: false,

@@ -488,3 +488,44 @@ fn an_index_or_a_registry_of_one_node_alone_has_to_be_allowed_on_several_hosts()
     let index = refused("redis://h/?cluster_name=c");
     assert!(index.contains("their own index"), "{index}");
 }
+
+#[test]
+fn a_collector_is_a_host_and_a_port() {
+    for bad in [
+        "grpc://h:4317",
+        "https://h:4317",
+        "http://h",
+        "http://u:secret@h:4317",
+        "http://h:4317/v1/traces",
+        "http://h:4317/?x=y",
+        "http://a:1,b:2",
+    ] {
+        let setting = format!("kvcm.tracing.otlp_endpoint={bad}");
+        let text = load(None, &[&setting], &[]).unwrap_err().to_string();
+        assert!(text.contains("(option -e): expected"), "{text}");
+        assert!(!text.contains("memory"), "{text}");
+        assert!(!text.contains("secret"), "{text}");
+    }
+    for bad in ["", "-0.1", "1.1", "NaN", "1%"] {
+        let setting = format!("kvcm.tracing.sample_ratio={bad}");
+        let text = load(None, &[&setting], &[]).unwrap_err().to_string();
+        assert!(text.contains("expected a number from 0 to 1"), "{text}");
+    }
+    let loaded = load(None, &["kvcm.tracing.sample_ratio=0.25"], &[]).unwrap();
+    assert_eq!(loaded.config.tracing.sample_millionths, 250_000);
+    assert_eq!(Config::default().tracing.sample_millionths, 10_000);
+}
+
+#[test]
+fn a_collector_needs_a_build_that_can_send_to_it() {
+    let loaded = load(None, &["kvcm.tracing.otlp_endpoint=http://h:4317"], &[]);
+    if cfg!(feature = "otlp") {
+        let endpoint = loaded.unwrap().config.tracing.otlp_endpoint.unwrap();
+        assert_eq!((endpoint.host(), endpoint.port()), (Some("h"), Some(4317)));
+    } else {
+        let text = loaded.unwrap_err().to_string();
+        let expected = "kvcm.tracing.otlp_endpoint = `http://h:4317` (option -e): this build has no \
+                        OTLP: build with --features otlp";
+        assert!(text.contains(expected), "{text}");
+    }
+}

@@ -10,7 +10,6 @@ use crate::{access::Unverified, reply::CallError};
 
 const REQUEST_ID: &str = "x-kvcm-request-id";
 const MIN_EPOCH: &str = "x-kvcm-min-epoch";
-const TRACE_PARENT: &str = "traceparent";
 
 /// Longest request id, in bytes: it is kept for minutes with the answer.
 const REQUEST_ID_MAX: usize = 128;
@@ -31,19 +30,8 @@ pub struct CallContext {
     /// Nobody could tell whether the caller's password is right: it gets what a node answers that
     /// does not lead.
     pub unverified: bool,
-    /// `traceparent` of W3C Trace Context; one that is malformed is as good as none.
-    pub trace: Option<TraceParent>,
     /// What DebugService has injected into this call.
     pub(crate) fault: Option<CallError>,
-}
-
-/// The trace that a call belongs to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TraceParent {
-    /// 32 hexadecimal digits.
-    pub trace_id: String,
-    /// 16 hexadecimal digits: the caller's span.
-    pub parent_id: String,
 }
 
 /// A header that cannot be right.
@@ -67,7 +55,6 @@ impl CallContext {
             request_id: request_id(headers)?,
             min_epoch: min_epoch(headers)?,
             unverified: extensions.get::<Unverified>().is_some(),
-            trace: trace(headers),
             fault: None,
         })
     }
@@ -98,22 +85,6 @@ fn min_epoch(headers: &HeaderMap) -> Result<Epoch, HeaderError> {
             name: MIN_EPOCH,
             expected: "a number below 2^53",
         })
-}
-
-fn trace(headers: &HeaderMap) -> Option<TraceParent> {
-    let text = headers.get(TRACE_PARENT)?.to_str().ok()?;
-    let mut parts = text.split('-');
-    let (version, trace_id, parent_id) = (parts.next()?, parts.next()?, parts.next()?);
-    parts.next()?;
-    let is_id = |text: &str, length| {
-        let is_hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-        text.len() == length && text.bytes().all(is_hex) && text.bytes().any(|byte| byte != b'0')
-    };
-    let is_version = version.len() == 2 && version != "ff";
-    (is_version && is_id(trace_id, 32) && is_id(parent_id, 16)).then(|| TraceParent {
-        trace_id: trace_id.to_owned(),
-        parent_id: parent_id.to_owned(),
-    })
 }
 
 #[cfg(test)]
@@ -152,27 +123,6 @@ mod tests {
         ] {
             let error = read(name, value).unwrap_err();
             assert!(error.to_string().contains(name), "{error}");
-        }
-    }
-
-    #[test]
-    fn a_trace_is_taken_when_it_is_well_formed() {
-        let trace = b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
-        let trace = read(TRACE_PARENT, trace).unwrap().trace.unwrap();
-        assert_eq!(trace.trace_id, "4bf92f3577b34da6a3ce929d0e0e4736");
-        assert_eq!(trace.parent_id, "00f067aa0ba902b7");
-        for bad in [
-            "",
-            "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7",
-            "00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01",
-            "ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
-            "00-00000000000000000000000000000000-00f067aa0ba902b7-01",
-        ] {
-            assert_eq!(
-                read(TRACE_PARENT, bad.as_bytes()).unwrap().trace,
-                None,
-                "{bad}"
-            );
         }
     }
 }

@@ -20,7 +20,7 @@ mod serve;
 mod terms;
 mod timed;
 
-pub use context::{CallContext, HeaderError, Remote, TraceParent};
+pub use context::{CallContext, HeaderError, Remote};
 pub use counters::ConnectionCounters;
 pub use limits::{BodyLimits, ConnectionLimits};
 pub use listeners::{Listeners, Ports};
