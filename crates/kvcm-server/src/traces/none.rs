@@ -12,7 +12,7 @@ use crate::{
 
 /// No spans.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Traces;
+pub(crate) struct Traces(());
 
 /// The span of a call: there is none.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(crate) enum CallSpan {}
 impl Traces {
     /// Nothing to open: the configuration was checked to ask for nothing.
     pub(crate) const fn open(_: &TracingSettings, _: &NodeId) -> anyhow::Result<Self> {
-        Ok(Self)
+        Ok(Self(()))
     }
 
     /// No call has a span.
