@@ -524,7 +524,7 @@ fn a_collector_needs_a_build_that_can_send_to_it() {
         assert_eq!((endpoint.host(), endpoint.port()), (Some("h"), Some(4317)));
     } else {
         let text = loaded.unwrap_err().to_string();
-        let expected = "kvcm.tracing.otlp_endpoint = `http://h:4317` (option -e): this build has no \
+        let expected = "kvcm.tracing.otlp_endpoint = `http://h:4317/` (option -e): this build has no \
                         OTLP: build with --features otlp";
         assert!(text.contains(expected), "{text}");
     }
