@@ -29,7 +29,7 @@ use rustix::{
 use support::{
     KEY, acquire, acquired, deadline, held_epoch,
     kid::{self, say, start},
-    nothing_done, open, owner, request, try_lock,
+    nothing_done, open, owner, request, settled, try_lock,
 };
 use tempfile::TempDir;
 use tokio::time::timeout;
@@ -208,7 +208,10 @@ async fn child() {
     match role.as_str() {
         "hold" => {
             let backend = open(&dir);
-            say(acquire(&backend, &owner("child")).await.epoch);
+            let epoch = acquire(&backend, &owner("child")).await.epoch;
+            // Stopped while it tidies up, it would hold the guard.
+            settled(&backend).await;
+            say(epoch);
             std::future::pending().await
         }
         "guard" => {
@@ -237,7 +240,9 @@ async fn child() {
                 ..request(&me)
             };
             let outcome = backend.try_lock(request, deadline()).await;
-            say(acquired(outcome.unwrap()).epoch);
+            let epoch = acquired(outcome.unwrap()).epoch;
+            settled(&backend).await;
+            say(epoch);
             std::future::pending().await
         }
         other => panic!("no such role: {other}"),
