@@ -173,7 +173,7 @@ impl Writer {
             }
             Some("acknowledged") => self.acknowledged = words.next().unwrap().parse().unwrap(),
             Some("fenced") => self.was_fenced = true,
-            Some("wrong") => panic!("epoch {}: {line}", self.epoch),
+            Some("wrong:") => panic!("epoch {}: {line}", self.epoch),
             _ => {}
         }
         true
@@ -263,7 +263,9 @@ async fn append(place: &str, epoch: u64) {
                 chunks: vec![words(&state.0).into()],
             };
             match writer.snapshot(snapshot, TIMEOUT).await {
-                Ok(()) => {}
+                // Whoever has taken over tidies up, and a new log can be among what goes; the next
+                // batch hears of it.
+                Ok(()) | Err(AppendError::Unavailable { .. }) => {}
                 Err(AppendError::Fenced(_)) => return say("fenced"),
                 Err(error) => return say(&format!("wrong: {error}")),
             }
