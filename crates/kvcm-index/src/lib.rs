@@ -8,7 +8,9 @@
 //!
 //! Every call takes a batch and takes the lock once. Readers share it.
 
+mod ages;
 mod error;
+mod evict;
 mod index;
 mod location;
 mod lookup;
@@ -19,6 +21,7 @@ mod sink;
 mod slots;
 mod table;
 
+pub use ages::{Ages, Cutoff};
 pub use error::{Full, ReserveError};
 pub use index::BlockIndex;
 pub use location::{Grant, Location, State};
