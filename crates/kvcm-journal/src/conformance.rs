@@ -4,7 +4,13 @@
 //! them all. They need a Tokio runtime with time; all loads follow a claim whose epoch is the
 //! successor of the former one, so that volatile journals pass too.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use bytes::Bytes;
 use kvcm_fence::{Claim, ClaimRefused, Epoch, Incarnation};
@@ -38,6 +44,7 @@ pub async fn all(mut fresh: impl FnMut() -> Arc<dyn Journal>) {
     concurrent_appends_lose_nothing(fresh()).await;
     a_number_never_given_out_is_refused(&*fresh()).await;
     a_load_can_be_stopped_and_repeated(&*fresh()).await;
+    a_load_reports_each_step(&*fresh()).await;
 }
 
 /// Batches come back as they were, in order, with the epoch that wrote them.
@@ -232,6 +239,34 @@ pub async fn a_load_can_be_stopped_and_repeated(journal: &dyn Journal) {
         panic!("the second load gave {error}");
     }
     assert_eq!(content.records, [(1, 1, batch("a"))]);
+}
+
+/// A load tells of each chunk and each record once the sink has it, so that a long one is not
+/// taken for one that stands still.
+pub async fn a_load_reports_each_step(journal: &dyn Journal) {
+    let (writer, ..) = open(journal, 1).await;
+    append(&*writer, batch("a")).await;
+    let snapshot = Snapshot {
+        through: 1,
+        version: 1,
+        chunks: vec![Bytes::from_static(b"a"); 2],
+    };
+    if let Err(error) = writer.snapshot(snapshot, TIMEOUT).await {
+        panic!("the snapshot gave {error}");
+    }
+    append(&*writer, batch("b")).await;
+    let mut writer = claimed(journal, 2).await;
+    let steps = Arc::new(AtomicU64::new(0));
+    let counted = steps.clone();
+    writer.report_progress(Box::new(move || {
+        counted.fetch_add(1, Ordering::Relaxed);
+    }));
+    let mut content = Content::default();
+    if let Err(error) = writer.load(&mut content).await {
+        panic!("the load gave {error}");
+    }
+    let given = content.chunks.len() + content.records.len();
+    assert_eq!((given, steps.load(Ordering::Relaxed)), (3, 3));
 }
 
 struct GivesUp;

@@ -18,6 +18,7 @@ mod local;
 mod memory;
 mod memory_state;
 mod memory_writer;
+mod progress;
 mod queue;
 mod record;
 mod redis;

@@ -14,6 +14,7 @@ use kvcm_fence::Claim;
 use crate::{
     AppendError, Batch, LoadError, LoadSink, Loaded, LogSize, Record, Snapshot, Writer,
     memory_state::{Keep, Shared, State},
+    progress::Progress,
 };
 
 /// Records that a load hands over before it lets others run.
@@ -25,15 +26,17 @@ pub(crate) struct MemoryWriter {
     claim: Claim,
     former: Option<Claim>,
     loaded: AtomicBool,
+    progress: Progress,
 }
 
 impl MemoryWriter {
-    pub(crate) const fn new(shared: Arc<Shared>, claim: Claim, former: Option<Claim>) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, claim: Claim, former: Option<Claim>) -> Self {
         Self {
             shared,
             claim,
             former,
             loaded: AtomicBool::new(false),
+            progress: Progress::default(),
         }
     }
 
@@ -86,7 +89,12 @@ impl Writer for MemoryWriter {
         self.former.as_ref()
     }
 
+    fn report_progress(&mut self, report: Box<dyn Fn() + Send + Sync>) {
+        self.progress = Progress::to(report);
+    }
+
     async fn load(&mut self, sink: &mut (dyn LoadSink + Send)) -> Result<Loaded, LoadError> {
+        let mut sink = self.progress.of(sink);
         let (snapshot, mut loaded) = {
             let state = self.shared.lock();
             state.fence.check(&self.claim)?;

@@ -9,6 +9,7 @@ use tracing::{debug, error, warn};
 
 use crate::{
     AppendError, Batch, LoadError, LoadSink, Loaded, LogSize, Snapshot, Writer,
+    progress::Progress,
     queue::Queue,
     store::{Store, StoreError},
 };
@@ -26,6 +27,7 @@ pub(crate) struct StoreWriter {
     former: Option<Claim>,
     store: Arc<dyn Store>,
     committer: Option<AbortHandle>,
+    progress: Progress,
 }
 
 impl StoreWriter {
@@ -35,6 +37,7 @@ impl StoreWriter {
             former,
             store,
             committer: None,
+            progress: Progress::default(),
         }
     }
 }
@@ -57,8 +60,12 @@ impl Writer for StoreWriter {
         self.former.as_ref()
     }
 
+    fn report_progress(&mut self, report: Box<dyn Fn() + Send + Sync>) {
+        self.progress = Progress::to(report);
+    }
+
     async fn load(&mut self, sink: &mut (dyn LoadSink + Send)) -> Result<Loaded, LoadError> {
-        let (loaded, log) = self.store.load(sink).await?;
+        let (loaded, log) = self.store.load(&mut self.progress.of(sink)).await?;
         if self.committer.is_none() {
             self.queue.open(loaded.last_seq, log);
             let committer = tokio::spawn(commit(self.queue.clone(), self.store.clone()));

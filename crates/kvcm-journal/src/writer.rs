@@ -28,6 +28,10 @@ pub trait Writer: fmt::Debug + Send + Sync + 'static {
     /// The claim that stood before, if any: proof that somebody has led.
     fn former(&self) -> Option<&Claim>;
 
+    /// `report` is called whenever a [`load`](Writer::load) has got on by one step: a chunk of the
+    /// snapshot, or a record. A store that stands still calls nothing.
+    fn report_progress(&mut self, report: Box<dyn Fn() + Send + Sync>);
+
     /// Reads the content in order: the chunks of the last snapshot, then the records after it.
     ///
     /// Has to succeed once before the first write. Dropping the future stops the load, and it can

@@ -152,7 +152,9 @@ impl Reigns {
             stores = self.parts.stores.of(&claim.cluster);
             writer = stores.registry.claim(claim.clone(), CALL).await;
         }
-        let writer = writer.map_err(|error| claim_failed("registry", error))?;
+        let mut writer = writer.map_err(|error| claim_failed("registry", error))?;
+        let progress = promotion.progress.clone();
+        writer.report_progress(Box::new(move || progress.advance()));
         if let Some(former) = writer.former()
             && !self.parts.is_alone
         {
