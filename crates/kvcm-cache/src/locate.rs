@@ -114,7 +114,7 @@ impl Lookup {
         let select = |locations: &[Location]| selector.select(locations);
         let index = &self.home.index;
         Ok(match request.query {
-            QueryType::BatchGet => index.get_batch(keys.iter().copied(), now_s, select, sink),
+            QueryType::BatchGet => index.get_batch(keys, now_s, select, sink),
             QueryType::PrefixMatch => {
                 request.mask.check("block_mask")?;
                 let unmasked = unmasked(keys, request.mask);
@@ -174,12 +174,9 @@ const PLACEHOLDER: Location = Location::new(
 );
 
 impl LocationSink for Answers {
-    fn location(&mut self, _key: i64, location: &Location) {
-        self.0.push(*location);
-    }
-
-    fn run(&mut self, _keys: &[i64], locations: &[Location]) {
-        self.0.extend_from_slice(locations);
+    fn run(&mut self, keys: &[i64], first: &Location) {
+        let positions = 0..keys.len() as u32;
+        self.0.extend(positions.map(|n| first.nth(n)));
     }
 
     fn placeholder(&mut self) {

@@ -20,12 +20,8 @@ const KEYS: usize = 1000;
 struct Copied(Vec<Location>);
 
 impl LocationSink for Copied {
-    fn location(&mut self, _key: i64, location: &Location) {
-        self.0.push(*location);
-    }
-
-    fn run(&mut self, _keys: &[i64], locations: &[Location]) {
-        self.0.extend_from_slice(locations);
+    fn run(&mut self, keys: &[i64], first: &Location) {
+        self.0.extend((0..keys.len() as u32).map(|n| first.nth(n)));
     }
 
     fn placeholder(&mut self) {}

@@ -11,7 +11,8 @@ use crate::table::Table;
 ///
 /// Lookups take a `select` function that picks, among the locations of one key (at least one, in
 /// any state), the one to read by its number in the list, or none. It decides what is readable: usually
-/// [`Location::is_serving`](crate::Location::is_serving) and a storage that is available.
+/// [`Location::is_serving`](crate::Location::is_serving) and a storage that is available. It must
+/// not look at the position: of neighbours that differ in nothing else only the first is asked about.
 #[derive(Debug, Default)]
 pub struct BlockIndex {
     pub(crate) table: RwLock<Table>,

@@ -111,6 +111,13 @@ impl Location {
         self
     }
 
+    /// The location `n` places further in the same grant.
+    #[must_use]
+    pub const fn nth(mut self, n: u32) -> Self {
+        self.position = self.position.wrapping_add(n);
+        self
+    }
+
     /// The same location in another storage.
     #[must_use]
     pub(crate) const fn with_storage(mut self, storage: u16) -> Self {

@@ -1,7 +1,5 @@
 //! Lookups: prefix, batch, window, single state.
 
-use std::slice;
-
 use crate::{BlockIndex, Location, LocationSink, table::Table};
 
 impl BlockIndex {
@@ -17,21 +15,10 @@ impl BlockIndex {
         let table = self.table.read();
         let mut hits = 0;
         let mut hint = 0;
-        while let Some((key, rest)) = keys[hits..].split_first() {
-            let Some((slot, location)) = readable(&table, *key, hint, &mut select) else {
-                break;
-            };
-            sink.location(*key, location);
-            // The neighbours of a hit, as one piece: a few nanoseconds for each key that is asked
-            // alone, less than one for each that is not.
-            let neighbours = table.neighbours(rest, slot + 1, |only| {
-                select(slice::from_ref(only)).is_some()
-            });
-            sink.run(&rest[..neighbours.len()], neighbours);
-            let found = 1 + neighbours.len();
-            table.touch_run(slot..slot + found, now_s);
-            hits += found;
-            hint = slot + found;
+        while let Some(run) = readable(&table, &keys[hits..], hint, &mut select) {
+            run.hand_over(&table, &keys[hits..], now_s, sink);
+            hits += run.length;
+            hint = run.slot + run.length;
         }
         hits
     }
@@ -40,23 +27,25 @@ impl BlockIndex {
     /// number of locations.
     pub fn get_batch(
         &self,
-        keys: impl IntoIterator<Item = i64>,
+        keys: &[i64],
         now_s: u32,
         mut select: impl FnMut(&[Location]) -> Option<usize>,
         sink: &mut impl LocationSink,
     ) -> usize {
         let table = self.table.read();
-        let mut hint = 0;
-        let mut hits = 0;
-        for key in keys {
-            match readable(&table, key, hint, &mut select) {
-                Some((slot, location)) => {
-                    table.touch(slot, now_s);
-                    sink.location(key, location);
-                    hint = slot + 1;
-                    hits += 1;
+        let (mut at, mut hint, mut hits) = (0, 0, 0);
+        while at < keys.len() {
+            match readable(&table, &keys[at..], hint, &mut select) {
+                Some(run) => {
+                    run.hand_over(&table, &keys[at..], now_s, sink);
+                    hint = run.slot + run.length;
+                    hits += run.length;
+                    at += run.length;
                 }
-                None => sink.placeholder(),
+                None => {
+                    sink.placeholder();
+                    at += 1;
+                }
             }
         }
         hits
@@ -79,19 +68,23 @@ impl BlockIndex {
             return 0;
         };
         (0..start).for_each(|_| sink.placeholder());
-        let mut hint = 0;
-        for key in &keys[start..start + window] {
+        let (mut at, mut hint) = (start, 0);
+        let end = start + window;
+        while at < end {
             // The lock is held since the window was found, so each of them can still be read.
-            match readable(&table, *key, hint, &mut select) {
-                Some((slot, location)) => {
-                    table.touch(slot, now_s);
-                    sink.location(*key, location);
-                    hint = slot + 1;
+            match readable(&table, &keys[at..end], hint, &mut select) {
+                Some(run) => {
+                    run.hand_over(&table, &keys[at..end], now_s, sink);
+                    hint = run.slot + run.length;
+                    at += run.length;
                 }
-                None => sink.placeholder(),
+                None => {
+                    sink.placeholder();
+                    at += 1;
+                }
             }
         }
-        (start + window..keys.len()).for_each(|_| sink.placeholder());
+        (end..keys.len()).for_each(|_| sink.placeholder());
         window
     }
 
@@ -141,17 +134,44 @@ impl BlockIndex {
     }
 }
 
+/// Neighbouring slots that hold the first keys of a request, and where the first may be read.
+struct Run {
+    slot: usize,
+    length: usize,
+    first: Location,
+}
+
+impl Run {
+    /// Notes the use, and tells the sink.
+    #[inline]
+    fn hand_over(&self, table: &Table, keys: &[i64], now_s: u32, sink: &mut impl LocationSink) {
+        table.touch_run(self.slot..self.slot + self.length, now_s);
+        sink.run(&keys[..self.length], &self.first);
+    }
+}
+
+/// The run that the keys begin with; none when the first cannot be read.
 #[inline]
-fn readable<'a>(
-    table: &'a Table,
-    key: i64,
+fn readable(
+    table: &Table,
+    keys: &[i64],
     hint: usize,
     select: &mut impl FnMut(&[Location]) -> Option<usize>,
-) -> Option<(usize, &'a Location)> {
-    let slot = table.find(key, hint)?;
+) -> Option<Run> {
+    let (key, rest) = keys.split_first()?;
+    let slot = table.find(*key, hint)?;
     let locations = table.locations(slot);
-    let location = locations.get(select(locations)?)?;
-    Some((slot, location))
+    let first = *locations.get(select(locations)?)?;
+    // What may be read does not depend on the position, so the neighbours need no asking.
+    let length = match locations {
+        [_] => 1 + table.run(rest, slot + 1, &first.nth(1)),
+        _ => 1,
+    };
+    Some(Run {
+        slot,
+        length,
+        first,
+    })
 }
 
 /// Start of the right-most window, found from the right end.
@@ -166,14 +186,14 @@ fn rightmost(
     }
     let mut hint = usize::MAX;
     let mut run = 0;
-    for (at, key) in keys.iter().enumerate().rev() {
-        match readable(table, *key, hint, select) {
-            Some((slot, _)) => {
+    for at in (0..keys.len()).rev() {
+        match readable(table, &keys[at..=at], hint, select) {
+            Some(found) => {
                 run += 1;
                 if run == window {
                     return Some(at);
                 }
-                hint = slot.wrapping_sub(1);
+                hint = found.slot.wrapping_sub(1);
             }
             None => run = 0,
         }

@@ -5,15 +5,9 @@ use crate::Location;
 /// Takes the answers of a lookup in the order of the requested keys. The calls are made under the
 /// index's read lock, so a sink is quick: it copies, and renders later.
 pub trait LocationSink {
-    /// `key` may be read at `location`.
-    fn location(&mut self, key: i64, location: &Location);
-
-    /// Several keys in one piece, as [`location`](Self::location) for each; both have one length.
-    fn run(&mut self, keys: &[i64], locations: &[Location]) {
-        for (key, location) in keys.iter().zip(locations) {
-            self.location(*key, location);
-        }
-    }
+    /// The next keys may be read: the first at `first`, and number `n` of them at
+    /// [`first.nth(n)`](Location::nth), which differs in its position only. At least one key.
+    fn run(&mut self, keys: &[i64], first: &Location);
 
     /// A key that cannot be read, in an answer that has one entry for each key.
     fn placeholder(&mut self);
@@ -27,11 +21,7 @@ pub struct Counter {
 }
 
 impl LocationSink for Counter {
-    fn location(&mut self, _key: i64, _location: &Location) {
-        self.hits += 1;
-    }
-
-    fn run(&mut self, keys: &[i64], _locations: &[Location]) {
+    fn run(&mut self, keys: &[i64], _first: &Location) {
         self.hits += keys.len();
     }
 
@@ -39,12 +29,8 @@ impl LocationSink for Counter {
 }
 
 impl<S: LocationSink + ?Sized> LocationSink for &mut S {
-    fn location(&mut self, key: i64, location: &Location) {
-        (**self).location(key, location);
-    }
-
-    fn run(&mut self, keys: &[i64], locations: &[Location]) {
-        (**self).run(keys, locations);
+    fn run(&mut self, keys: &[i64], first: &Location) {
+        (**self).run(keys, first);
     }
 
     fn placeholder(&mut self) {

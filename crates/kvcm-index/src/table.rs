@@ -54,21 +54,14 @@ impl Table {
             .map(|slot| *slot as usize)
     }
 
-    /// The locations of the longest run of keys that lie in the slots from `slot` on, each with
-    /// exactly one location, which `accept` takes.
+    /// How many of the keys lie in the slots from `slot` on, each with exactly one location: the
+    /// first at `first`, the others at the next positions.
     #[inline]
-    pub(crate) fn neighbours(
-        &self,
-        keys: &[i64],
-        slot: usize,
-        mut accept: impl FnMut(&Location) -> bool,
-    ) -> &[Location] {
-        let there = self.keys.get(slot..).unwrap_or_default();
-        let same = common_prefix(keys, there);
-        let locations = &self.locations[slot.min(self.keys.len())..][..same];
-        let good = |location: &&Location| location.tag() == Tag::One && accept(location);
-        let count = locations.iter().take_while(good).count();
-        &locations[..count]
+    pub(crate) fn run(&self, keys: &[i64], slot: usize, first: &Location) -> usize {
+        let same = common_prefix(keys, &self.keys[slot..]);
+        let locations = self.locations[slot..][..same].iter();
+        let expected = (0u32..).map(|n| first.nth(n));
+        locations.zip(expected).take_while(|(a, b)| *a == b).count()
     }
 
     /// Notes that a run of slots was read.
