@@ -1,10 +1,19 @@
 //! One data storage.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use thiserror::Error;
 
-use crate::{Kind, UriTemplate, segment};
+use crate::{
+    Deletion, Kind, Place, UriTemplate, delete::delete, disk::Disk, pool::Pool, segment,
+    template::Form,
+};
 
 /// What a storage is, as far as naming needs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,10 +49,29 @@ pub struct DataStorage {
     name: String,
     kind: Kind,
     keys_per_file: u32,
-    /// What all its URIs begin with.
+    /// What all its URIs begin with; the rest is the place.
     root: String,
+    /// Where its files are, when it has files.
+    files: Option<Files>,
     enabled: AtomicBool,
     healthy: AtomicBool,
+}
+
+/// The files of a storage and who touches them.
+#[derive(Debug)]
+struct Files {
+    disk: Arc<Disk>,
+    pool: Arc<Pool>,
+}
+
+/// Why a call to a storage was not begun.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("storage `{name}` does not answer: {reason}")]
+pub struct Unavailable {
+    /// The storage.
+    pub name: String,
+    /// Why not.
+    pub reason: &'static str,
 }
 
 /// Why a storage cannot be opened.
@@ -82,7 +110,7 @@ impl DataStorage {
     /// # Errors
     /// [`OpenError`].
     pub fn open(name: &str, settings: &Settings) -> Result<Self, OpenError> {
-        let (kind, keys_per_file, root) = match settings {
+        let (kind, keys_per_file, root, path) = match settings {
             Settings::File {
                 root_path,
                 key_count_per_file,
@@ -93,8 +121,9 @@ impl DataStorage {
                     return Err(setting(name, "root_path", root_path, expected));
                 }
                 let slash = if root_path.ends_with('/') { "" } else { "/" };
-                let root = format!("file://{}{root_path}{slash}", host(name));
-                (Kind::File, *key_count_per_file, root)
+                let path = format!("{root_path}{slash}");
+                let root = format!("file://{}{path}", host(name));
+                (Kind::File, *key_count_per_file, root, Some(path))
             }
             Settings::Hf3fs {
                 mountpoint,
@@ -103,19 +132,20 @@ impl DataStorage {
             } => {
                 check_path(name, "mountpoint", mountpoint)?;
                 check_path(name, "root_dir", root_dir)?;
-                let mut root = format!("hf3fs://{}/", host(name));
+                let mut path = String::from("/");
                 for part in [mountpoint, root_dir] {
                     let part = part.trim_matches('/');
                     if !part.is_empty() {
-                        root.push_str(part);
-                        root.push('/');
+                        path.push_str(part);
+                        path.push('/');
                     }
                 }
-                (Kind::Hf3fs, *key_count_per_file, root)
+                let root = format!("hf3fs://{}{path}", host(name));
+                (Kind::Hf3fs, *key_count_per_file, root, Some(path))
             }
             Settings::Mooncake => {
                 let root = format!("mooncake://{}/?key=", host(name));
-                (Kind::Mooncake, 1, root)
+                (Kind::Mooncake, 1, root, None)
             }
             Settings::Closed(kind) => {
                 return Err(OpenError::Unsupported {
@@ -130,6 +160,13 @@ impl DataStorage {
             kind,
             keys_per_file: keys_per_file.max(1),
             root,
+            files: path.map(|path| {
+                let disk = Disk::new(&path);
+                Files {
+                    pool: Pool::of(disk.root()),
+                    disk: Arc::new(disk),
+                }
+            }),
             enabled: AtomicBool::new(true),
             healthy: AtomicBool::new(true),
         })
@@ -172,19 +209,63 @@ impl DataStorage {
 
     /// How URIs of this spec of this instance look; `size` is the spec's in bytes.
     ///
-    /// Files lie in `<instance id>/<spec name>/`, also those that keys share, so that no file
-    /// mixes specs and no directory holds everything.
+    /// Files lie in `<instance id>/<spec name>/<directory>/`, also those that keys share, so that no
+    /// file mixes specs. The directory is one of 4096 and the same for all keys of a grant.
     pub fn template(&self, instance: &str, spec: &str, size: i64) -> UriTemplate {
-        let mut head = self.root.clone();
+        let (mut head, place) = (self.root.clone(), self.root.len());
         segment::push(&mut head, instance);
         head.push('/');
         segment::push(&mut head, spec);
         head.push('/');
-        let separator = match self.kind {
-            Kind::Mooncake => b'&',
-            _ => b'?',
+        let form = match self.files {
+            Some(_) => Form::Files,
+            None => Form::Objects,
         };
-        UriTemplate::new(head, separator, size)
+        UriTemplate::new(head, place, form, size)
+    }
+
+    /// Deletes what is at the places, and tells for each of them, in their order, what became of
+    /// it. Places of shared files are to come once, when the last of their keys goes.
+    ///
+    /// It returns within the time that is given, also when the file system hangs. `may_go_on` is
+    /// asked right before each deletion, on the thread that deletes: after its first "no", or
+    /// after the deadline, or when the future is dropped, nothing more is begun. Waiting needs a
+    /// tokio runtime.
+    ///
+    /// # Errors
+    /// [`Unavailable`]: nothing was begun.
+    pub async fn delete(
+        &self,
+        places: Vec<Place>,
+        within: Duration,
+        may_go_on: impl Fn() -> bool + Send + 'static,
+    ) -> Result<Vec<Deletion>, Unavailable> {
+        let Some(files) = &self.files else {
+            return Ok(vec![Deletion::Left; places.len()]);
+        };
+        let deleted = delete(&files.pool, &files.disk, places, within, may_go_on).await;
+        deleted.map_err(|reason| self.unavailable(reason))
+    }
+
+    /// Threads that hang in calls to the storage.
+    pub fn hung_threads(&self) -> usize {
+        self.files.as_ref().map_or(0, |files| files.pool.hung())
+    }
+
+    /// Where tests let its file system fail.
+    #[cfg(test)]
+    pub(crate) fn fault(&self) -> crate::disk_faults::Fault {
+        let files = self.files.as_ref();
+        files
+            .map(|files| files.disk.fault.clone())
+            .unwrap_or_default()
+    }
+
+    fn unavailable(&self, reason: &'static str) -> Unavailable {
+        Unavailable {
+            name: self.name.clone(),
+            reason,
+        }
     }
 }
 
@@ -201,6 +282,10 @@ fn check_path(name: &str, what: &'static str, path: &str) -> Result<(), OpenErro
     }
     if path.contains(|c: char| c == '?' || c == '#' || c.is_control()) {
         let expected = "expected a path without `?`, `#` and control characters";
+        return Err(setting(name, what, path, expected));
+    }
+    if path.split('/').any(|segment| segment == "..") {
+        let expected = "expected a path without `..`";
         return Err(setting(name, what, path, expected));
     }
     Ok(())
@@ -255,7 +340,7 @@ mod tests {
     fn each_kind_has_its_uri() {
         assert_eq!(
             uri(&file("/tmp/nfs/", 1), "i1", Part::Whole),
-            "file://nfs_01/tmp/nfs/i1/tp0/ffffffffffffffff-1f-2?size=1024"
+            "file://nfs_01/tmp/nfs/i1/tp0/cd7/ffffffffffffffff-1f-2?size=1024"
         );
         let block = Part::Block {
             file: 0xabc,
@@ -263,7 +348,7 @@ mod tests {
         };
         assert_eq!(
             uri(&file("/tmp/nfs/", 8), "i1", block),
-            "file://nfs_01/tmp/nfs/i1/tp0/0000000000000abc-1f-2?blkid=3&size=1024"
+            "file://nfs_01/tmp/nfs/i1/tp0/cd7/0000000000000abc-1f-2?blkid=3&size=1024"
         );
         let hf3fs = Settings::Hf3fs {
             mountpoint: "/3fs/stage/".to_owned(),
@@ -272,7 +357,7 @@ mod tests {
         };
         assert_eq!(
             uri(&hf3fs, "i1", Part::Whole),
-            "hf3fs://nfs_01/3fs/stage/kv/i1/tp0/ffffffffffffffff-1f-2?size=1024"
+            "hf3fs://nfs_01/3fs/stage/kv/i1/tp0/cd7/ffffffffffffffff-1f-2?size=1024"
         );
         assert_eq!(
             uri(&Settings::Mooncake, "i1", Part::Whole),
@@ -292,7 +377,7 @@ mod tests {
         let text = uri(&file("/r/", 1), "../a?b=c&d", Part::Whole);
         assert_eq!(
             text,
-            "file://nfs_01/r/..%2Fa%3Fb%3Dc%26d/tp0/ffffffffffffffff-1f-2?size=1024"
+            "file://nfs_01/r/..%2Fa%3Fb%3Dc%26d/tp0/cd7/ffffffffffffffff-1f-2?size=1024"
         );
     }
 
@@ -305,6 +390,10 @@ mod tests {
         );
         assert!(error(file("", 1)).contains("root_path is ``"));
         assert!(error(file("/a?b", 1)).contains("without `?`"));
+        assert!(error(file("/a\0b", 1)).contains("control characters"));
+        for path in ["/a/../b", "/..", "/a/..//"] {
+            assert!(error(file(path, 1)).contains("without `..`"), "{path}");
+        }
         for kind in [Kind::Pace, Kind::PaceSsd, Kind::VcnsHf3fs] {
             let text = error(Settings::Closed(kind));
             let head = format!("storage `s` is of type {kind}, which is not supported: ");

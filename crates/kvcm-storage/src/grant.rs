@@ -9,3 +9,73 @@ pub struct Grant {
     /// Its number within the epoch.
     pub counter: u64,
 }
+
+impl Grant {
+    /// The number of the directory that its files lie in, below 4096.
+    ///
+    /// It depends on the grant alone, so that one write needs one directory for each spec, however
+    /// many keys it has, and it is mixed, so that no rhythm of several writers fills some
+    /// directories and leaves others empty.
+    pub(crate) const fn directory_number(self) -> usize {
+        // The finish of SplitMix64: each bit of the input moves each bit of the output. Files are
+        // found by it, so it never changes.
+        let mut mixed = self.counter ^ self.epoch.rotate_left(32);
+        mixed = mixed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((mixed ^ (mixed >> 31)) >> 52) as usize
+    }
+
+    /// The name of that directory: three hex digits.
+    pub(crate) const fn directory(self) -> [u8; 3] {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let number = self.directory_number();
+        [
+            DIGITS[number >> 8],
+            DIGITS[(number >> 4) & 15],
+            DIGITS[number & 15],
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DIRECTORIES: usize = 1 << 12;
+
+    fn grant(epoch: u64, counter: u64) -> Grant {
+        Grant { epoch, counter }
+    }
+
+    #[test]
+    fn files_are_found_again_so_the_directory_of_a_grant_never_changes() {
+        let name = |grant: Grant| String::from_utf8(grant.directory().to_vec()).unwrap();
+        let names = [grant(1, 0), grant(1, 1), grant(2, 0), grant(0x1f, 2)].map(name);
+        assert_eq!(names, NAMES);
+    }
+
+    const NAMES: [&str; 4] = ["c42", "204", "e7b", "cd7"];
+
+    /// The most files in one directory when `grants` writes of `keys` keys each are there.
+    fn fullest(grants: impl Iterator<Item = Grant>, keys: usize) -> usize {
+        let mut writes = vec![0; DIRECTORIES];
+        grants.for_each(|grant| writes[grant.directory_number()] += 1);
+        writes.into_iter().max().unwrap_or_default() * keys
+    }
+
+    #[test]
+    fn a_million_files_are_at_most_a_thousand_or_two_per_directory() {
+        let writes = 1_000_000 / 128;
+        // One leader, and one that serves 16 instances in turn.
+        for step in [1, 16] {
+            let grants = (0..writes).map(|at| grant(7, at * step));
+            assert!(fullest(grants, 128) < 2_000, "every {step}th");
+        }
+        // A new leader for every tenth write, whose counts all begin at the same number.
+        let grants = (0..writes).map(|at| grant(at / 10, at % 10));
+        assert!(fullest(grants, 128) < 2_000);
+        // Writes of one key each: nearly as even as can be (244 on average).
+        assert!(fullest((0..1_000_000).map(|at| grant(7, at)), 1) < 350);
+    }
+}

@@ -6,14 +6,24 @@
 //! writes or deletes can never be those of a later block. Clients treat URIs as opaque.
 
 mod data_storage;
+mod delete;
+#[cfg(test)]
+mod delete_tests;
+mod disk;
+#[cfg(test)]
+mod disk_faults;
 mod grant;
 mod kind;
 mod part;
+mod place;
+mod pool;
 mod segment;
 mod template;
 
-pub use data_storage::{DataStorage, OpenError, Settings};
+pub use data_storage::{DataStorage, OpenError, Settings, Unavailable};
+pub use delete::Deletion;
 pub use grant::Grant;
 pub use kind::Kind;
 pub use part::Part;
+pub use place::Place;
 pub use template::{Uri, UriTemplate};

@@ -2,52 +2,77 @@
 
 use std::fmt;
 
-use crate::{Grant, Part, part::write_hex};
+use crate::{Grant, Part, Place, part::write_hex};
 
-/// Longest middle: three hex numbers, two dashes, `?blkid=`, ten digits, `&`.
-const MIDDLE_MAX: usize = 16 * 3 + 2 + 7 + 10 + 1;
+/// Longest middle: the directory with its slash, three hex numbers, two dashes, `?blkid=`, ten
+/// digits, `&`.
+const MIDDLE_MAX: usize = 4 + 16 * 3 + 2 + 7 + 10 + 1;
 
 /// What all URIs of one spec of one instance on one storage have in common. Made once by
 /// [`DataStorage::template`](crate::DataStorage::template); a URI is then a few copies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UriTemplate {
-    /// Everything before the key.
+    /// Everything before what depends on the key and its grant.
     head: Box<str>,
-    /// Stands between the path and `size=`: `?`, or `&` where the key is itself a parameter.
-    separator: u8,
+    /// Where the place begins in the head.
+    place: usize,
+    form: Form,
     /// `size=<n>`.
     tail: Box<str>,
+}
+
+/// What the places of a storage are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// Files: each grant's lie in one of many directories, and `?` ends the path.
+    Files,
+    /// Objects: there are no directories, and the key is itself a parameter, which `&` ends.
+    Objects,
 }
 
 /// One URI, ready to be copied where it belongs.
 #[derive(Clone, Copy)]
 pub struct Uri<'a> {
     head: &'a str,
+    /// Where the place begins in the head.
+    place: usize,
     middle: [u8; MIDDLE_MAX],
     middle_len: usize,
+    /// Where the place ends in the middle.
+    place_end: usize,
     tail: &'a str,
 }
 
 // === impl UriTemplate ===
 
 impl UriTemplate {
-    pub(crate) fn new(head: String, separator: u8, size: i64) -> Self {
+    /// The places begin at byte `place` of the head.
+    pub(crate) fn new(head: String, place: usize, form: Form, size: i64) -> Self {
         Self {
             head: head.into(),
-            separator,
+            place,
+            form,
             tail: format!("size={size}").into(),
         }
     }
 
-    /// The URI of a key: `…/<hex of the key>-<epoch hex>-<counter hex>?size=<n>`, or for a block
-    /// of a shared file `…/<16 hex of the file>-<epoch hex>-<counter hex>?blkid=<i>&size=<n>`.
+    /// The URI of a key: `…/<directory>/<hex of the key>-<epoch hex>-<counter hex>?size=<n>`, or
+    /// for a block of a shared file
+    /// `…/<directory>/<16 hex of the file>-<epoch hex>-<counter hex>?blkid=<i>&size=<n>`. Objects
+    /// have no directory.
     pub fn uri(&self, key: i64, grant: Grant, part: Part) -> Uri<'_> {
         let mut uri = Uri {
             head: &self.head,
+            place: self.place,
             middle: [0; MIDDLE_MAX],
             middle_len: 0,
+            place_end: 0,
             tail: &self.tail,
         };
+        if self.form == Form::Files {
+            uri.push(&grant.directory());
+            uri.push(b"/");
+        }
         match part {
             Part::Whole => uri.hex(key.cast_unsigned()),
             Part::Block { file, .. } => {
@@ -62,7 +87,11 @@ impl UriTemplate {
         uri.hex(grant.epoch);
         uri.push(b"-");
         uri.hex(grant.counter);
-        uri.push(&[self.separator]);
+        uri.place_end = uri.middle_len;
+        uri.push(match self.form {
+            Form::Files => b"?",
+            Form::Objects => b"&",
+        });
         if let Part::Block { index, .. } = part {
             uri.push(b"blkid=");
             uri.decimal(index);
@@ -103,6 +132,15 @@ impl Uri<'_> {
         out.push_str(self.head);
         out.extend(self.middle().iter().map(|byte| char::from(*byte)));
         out.push_str(self.tail);
+    }
+
+    /// The part of the URI that names the file below the storage's root, or the object. Keys that
+    /// share a file have the same.
+    pub fn place(&self) -> Place {
+        let mut place = String::from(&self.head[self.place..]);
+        let middle = &self.middle[..self.place_end];
+        place.extend(middle.iter().map(|byte| char::from(*byte)));
+        Place::new(place)
     }
 
     fn middle(&self) -> &[u8] {
@@ -160,17 +198,30 @@ mod tests {
     proptest! {
         #[test]
         fn the_three_ways_to_write_agree_with_format(
-            key: i64, epoch: u64, counter: u64, file: u64, index: u32, shared: bool
+            key: i64,
+            epoch: u64,
+            counter: u64,
+            file: u64,
+            index: u32,
+            shared: bool,
+            objects: bool,
         ) {
-            let template = UriTemplate::new("file://s/r/".to_owned(), b'?', 7);
+            let form = if objects { Form::Objects } else { Form::Files };
+            let template = UriTemplate::new("x://s/r/i/tp0/".to_owned(), 8, form, 7);
             let grant = Grant { epoch, counter };
             let part = if shared { Part::Block { file, index } } else { Part::Whole };
             let uri = template.uri(key, grant, part);
-            let expected = if shared {
-                format!("file://s/r/{file:016x}-{epoch:x}-{counter:x}?blkid={index}&size=7")
+            let directory = String::from_utf8(grant.directory().to_vec()).unwrap();
+            let name = if shared { format!("{file:016x}") } else { format!("{key:x}") };
+            let place = if objects {
+                format!("i/tp0/{name}-{epoch:x}-{counter:x}")
             } else {
-                format!("file://s/r/{key:x}-{epoch:x}-{counter:x}?size=7")
+                format!("i/tp0/{directory}/{name}-{epoch:x}-{counter:x}")
             };
+            let block = if shared { format!("blkid={index}&") } else { String::new() };
+            let separator = if objects { '&' } else { '?' };
+            let expected = format!("x://s/r/{place}{separator}{block}size=7");
+            prop_assert_eq!(uri.place().to_string(), place);
             let mut bytes = Vec::new();
             uri.write_bytes(&mut bytes);
             let mut text = String::new();
@@ -184,7 +235,7 @@ mod tests {
 
     #[test]
     fn the_longest_uri_fits() {
-        let template = UriTemplate::new(String::new(), b'?', 1);
+        let template = UriTemplate::new(String::new(), 0, Form::Files, 1);
         let grant = Grant {
             epoch: u64::MAX,
             counter: u64::MAX,
@@ -196,6 +247,6 @@ mod tests {
         assert_eq!(template.uri(-1, grant, part).len(), MIDDLE_MAX + 6);
         let zero = Part::Block { file: 0, index: 0 };
         let text = template.uri(0, grant, zero).to_string();
-        assert!(text.starts_with("0000000000000000-ffff"), "{text}");
+        assert!(text[3..].starts_with("/0000000000000000-ffff"), "{text}");
     }
 }

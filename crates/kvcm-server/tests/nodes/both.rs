@@ -275,6 +275,13 @@ fn normal_text(text: &str) -> String {
         && let Some((directory, name)) = path.rsplit_once('/')
         && let Some((key, _)) = name.split_once('-')
     {
+        // Files of a grant have a directory of their own, objects have none.
+        let directory = match directory.starts_with("file:") || directory.starts_with("hf3fs:") {
+            true => directory
+                .rsplit_once('/')
+                .map_or(directory, |(parent, _)| parent),
+            false => directory,
+        };
         return format!("{directory}/{key}-grant?{query}");
     }
     if let Some(rest) = text.strip_prefix("{\"id\":\"")

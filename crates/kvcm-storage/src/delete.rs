@@ -1,0 +1,157 @@
+//! Deletion of files.
+
+use std::{io, os::fd::OwnedFd, sync::Arc, time::Duration};
+
+use parking_lot::Mutex;
+
+use crate::{
+    Place,
+    disk::Disk,
+    pool::{Lane, NoAnswer, Pool},
+};
+
+/// What became of one place that was to be deleted. Deleting again is always safe: no place is
+/// granted twice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Deletion {
+    /// It is gone now.
+    Deleted,
+    /// It was not there: never written, or deleted before.
+    Absent,
+    /// It is left to the storage, which evicts by itself.
+    Left,
+    /// It could not be deleted: try again later.
+    Failed {
+        /// Why, with the path.
+        error: String,
+    },
+    /// It was not begun, for the permission or the time had ended: try again later.
+    NotBegun,
+    /// It was begun and did not return in time: it may go yet, or not.
+    Unknown,
+}
+
+impl Deletion {
+    /// Whether nothing is left to do.
+    pub const fn is_done(&self) -> bool {
+        matches!(self, Self::Deleted | Self::Absent | Self::Left)
+    }
+}
+
+/// How far a call has come.
+struct Progress {
+    outcomes: Vec<Deletion>,
+    /// The caller has taken the outcomes.
+    is_over: bool,
+}
+
+/// Deletes files, those of one directory together. `may_go_on` is asked on the thread right before
+/// each of them.
+///
+/// # Errors
+/// Nothing was begun, and why.
+pub(crate) async fn delete(
+    pool: &Arc<Pool>,
+    disk: &Arc<Disk>,
+    places: Vec<Place>,
+    within: Duration,
+    may_go_on: impl Fn() -> bool + Send + 'static,
+) -> Result<Vec<Deletion>, &'static str> {
+    let progress = Arc::new(Mutex::new(Progress {
+        outcomes: vec![Deletion::NotBegun; places.len()],
+        is_over: false,
+    }));
+    let (told, disk) = (Arc::clone(&progress), Arc::clone(disk));
+    let job = move |call: &crate::pool::Call| {
+        let begin = |at: usize| {
+            let mut progress = told.lock();
+            let begins = !progress.is_over && call.is_awaited() && may_go_on();
+            if begins {
+                progress.outcomes[at] = Deletion::Unknown;
+            }
+            begins
+        };
+        let end = |at: usize, outcome| told.lock().outcomes[at] = outcome;
+        delete_all(&disk, &places, begin, end);
+    };
+    let answer = pool.run(Lane::Bulk, within, job).await;
+    if let Err(NoAnswer::NotBegun(why)) = answer {
+        return Err(why);
+    }
+    let mut progress = progress.lock();
+    progress.is_over = true;
+    Ok(std::mem::take(&mut progress.outcomes))
+}
+
+fn delete_all(
+    disk: &Disk,
+    places: &[Place],
+    begin: impl Fn(usize) -> bool,
+    end: impl Fn(usize, Deletion),
+) {
+    let mut order: Vec<usize> = (0..places.len()).collect();
+    order.sort_unstable_by_key(|at| &places[*at]);
+    // The directory of the last file.
+    let mut open: Option<(&str, Opened)> = None;
+    for at in order {
+        if !begin(at) {
+            return;
+        }
+        let (directory, name) = places[at].split();
+        if open.as_ref().is_none_or(|(path, _)| *path != directory) {
+            open = Some((directory, Opened::new(disk, directory)));
+        }
+        let opened = open.as_ref().map(|(_, opened)| opened);
+        let outcome = match opened {
+            Some(Opened::There(handle)) => match disk.remove(handle, name) {
+                Ok(()) => Deletion::Deleted,
+                Err(error) => failed(disk, &places[at], &error),
+            },
+            Some(Opened::Failed(error)) => Deletion::Failed {
+                error: error.clone(),
+            },
+            Some(Opened::Absent) | None => Deletion::Absent,
+        };
+        end(at, outcome);
+    }
+}
+
+/// What there is under the name of a directory.
+enum Opened {
+    There(OwnedFd),
+    Absent,
+    Failed(String),
+}
+
+impl Opened {
+    fn new(disk: &Disk, path: &str) -> Self {
+        let failed = |error: io::Error| {
+            let root = disk.root().display();
+            Self::Failed(format!("cannot open {root}/{path}: {error}"))
+        };
+        // That the root is not there does not mean that its files are gone: it may be a mount.
+        let mut handle = match disk.open_root() {
+            Ok(handle) => handle,
+            Err(error) => {
+                return Self::Failed(format!("the root {}: {error}", disk.root().display()));
+            }
+        };
+        for segment in path.split('/') {
+            handle = match disk.open_directory(&handle, segment) {
+                Ok(handle) => handle,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Self::Absent,
+                Err(error) => return failed(error),
+            };
+        }
+        Self::There(handle)
+    }
+}
+
+fn failed(disk: &Disk, place: &Place, error: &io::Error) -> Deletion {
+    match error.kind() {
+        io::ErrorKind::NotFound => Deletion::Absent,
+        _ => Deletion::Failed {
+            error: format!("cannot delete {}/{place}: {error}", disk.root().display()),
+        },
+    }
+}
