@@ -81,6 +81,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("kvcm-client", &["kvcm-clock", "kvcm-proto"]),
     ("kvcm-trace", &[]),
+    ("kvcm-check", &[]),
     ("kvcm-testkit", &["kvcm-clock", "kvcm-redis", "kvcm-uri"]),
     (
         "kvcm-bench",
@@ -89,6 +90,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "coordination-file",
             "coordination-memory",
             "coordination-redis",
+            "kvcm-check",
             "kvcm-client",
             "kvcm-clock",
             "kvcm-fence",

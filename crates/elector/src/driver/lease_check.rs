@@ -39,8 +39,13 @@ impl LeaseCheck {
 
     /// Looks once. False when the election has ended.
     fn look(&self) -> bool {
-        if let Some(epoch) = self.gate.shut_if_expired() {
-            tracing::warn!(%epoch, "the lease ended without renewal, the gate is shut");
+        if let Some((epoch, ended)) = self.gate.shut_if_expired() {
+            tracing::warn!(
+                epoch = epoch.get(),
+                gate = "shut",
+                at_ns = ended.as_nanos(),
+                "the lease ended without renewal, the gate is shut"
+            );
             // When the queue is full the next renewal finds the gate shut.
             let input = Input::GateShut { epoch };
             let _ = self.messages.try_send(Message::Input(input));

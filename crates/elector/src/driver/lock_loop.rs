@@ -181,14 +181,14 @@ impl LockLoop {
             Command::Unlock { epoch, reserve } => {
                 pending.calls.push(self.calls.unlock(epoch, reserve));
             }
-            Command::OpenGate { epoch, until } => self.gate.open(epoch, until),
+            Command::OpenGate { epoch, until } => self.open_gate(epoch, until),
             Command::ExtendGate { epoch, until } => {
                 if !self.gate.extend(epoch, until) {
                     pending.found_shut = Some(epoch);
                 }
             }
             Command::ShutAdmit { epoch } => self.gate.shut_admit(epoch),
-            Command::ShutGate { epoch } => self.gate.shut(epoch),
+            Command::ShutGate { epoch } => self.shut_gate(epoch),
             Command::Promote { epoch, previous } => {
                 tracing::info!(%epoch, ?previous, "lock acquired, recovering");
                 self.job(Job::Promote { epoch, previous }).await;
@@ -219,6 +219,30 @@ impl LockLoop {
             Command::Record(change) => self.records.keep(change),
             Command::Wake(at) => pending.wake = at,
             Command::Stopped => pending.stopped = true,
+        }
+    }
+
+    /// The line, and that of the shut gate, is what `kvcm-check` reads: never two gates open.
+    fn open_gate(&self, epoch: Epoch, until: Moment) {
+        let now = self.calls.clock.now();
+        self.gate.open(epoch, until);
+        tracing::info!(
+            epoch = epoch.get(),
+            gate = "open",
+            at_ns = now.as_nanos(),
+            "leading"
+        );
+    }
+
+    fn shut_gate(&self, epoch: Epoch) {
+        if let Some(deadline) = self.gate.shut(epoch) {
+            let at = self.calls.clock.now().min(deadline);
+            tracing::info!(
+                epoch = epoch.get(),
+                gate = "shut",
+                at_ns = at.as_nanos(),
+                "no longer leading"
+            );
         }
     }
 

@@ -135,10 +135,13 @@ impl Gate {
             .is_ok()
     }
 
-    /// Lets nothing in or out under `epoch`.
-    pub(crate) fn shut(&self, epoch: Epoch) {
+    /// Lets nothing in or out under `epoch`. Tells the end of its lease when this is what shut it.
+    pub(crate) fn shut(&self, epoch: Epoch) -> Option<Moment> {
         let shut = |word: u64| (word >> 2 == epoch.get()).then_some(0);
-        let _ = self.word.fetch_update(SeqCst, SeqCst, shut);
+        // Nobody but the caller opens it again, so this is still the deadline of that epoch.
+        let deadline = Moment::from_nanos(self.deadline.load(SeqCst));
+        self.word.fetch_update(SeqCst, SeqCst, shut).ok()?;
+        Some(deadline)
     }
 
     /// Waits until nothing is in flight. Means something only while `admit` is shut.
@@ -146,16 +149,18 @@ impl Gate {
         self.in_flight.none().await;
     }
 
-    /// Shuts the gate when its lease has ended, and tells which.
-    pub(crate) fn shut_if_expired(&self) -> Option<Epoch> {
+    /// Shuts the gate when its lease has ended, and tells whose and when that was.
+    pub(crate) fn shut_if_expired(&self) -> Option<(Epoch, Moment)> {
         let word = self.word.load(SeqCst);
-        if word & SERVE == 0 || self.clock.now().as_nanos() < self.deadline.load(SeqCst) {
+        let deadline = self.deadline.load(SeqCst);
+        if word & SERVE == 0 || self.clock.now().as_nanos() < deadline {
             return None;
         }
         // A change in between means a newer reign: leave it to the next look. A renewal may have
         // come in between as well; then the reign ends although it could have gone on.
         self.word.compare_exchange(word, 0, SeqCst, SeqCst).ok()?;
-        Epoch::new(word >> 2).ok()
+        let epoch = Epoch::new(word >> 2).ok()?;
+        Some((epoch, Moment::from_nanos(deadline)))
     }
 
     /// How long until the lease of the open gate ends.

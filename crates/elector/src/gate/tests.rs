@@ -40,7 +40,7 @@ fn an_extension_that_comes_after_the_lease_check_says_so() {
     let (clock, gate) = gate();
     gate.open(epoch(5), clock.now() + Duration::from_millis(10));
     clock.advance(Duration::from_millis(10));
-    assert_eq!(gate.shut_if_expired(), Some(epoch(5)));
+    assert_eq!(gate.shut_if_expired(), Some((epoch(5), clock.now())));
     assert!(!gate.extend(epoch(5), clock.now() + Duration::from_millis(10)));
     assert_eq!(gate.admit().unwrap_err(), Closed);
 }
@@ -53,7 +53,9 @@ fn a_drain_answers_what_it_let_in_and_lets_nothing_in() {
     gate.shut_admit(epoch(5));
     assert_eq!(gate.admit().unwrap_err(), Closed);
     admission.confirm().unwrap();
-    gate.shut(epoch(5));
+    let end = clock.now() + Duration::from_secs(1);
+    assert_eq!(gate.shut(epoch(5)), Some(end));
+    assert_eq!(gate.shut(epoch(5)), None);
     assert!(admission.confirm().is_err());
 }
 
@@ -71,7 +73,7 @@ fn work_of_an_old_epoch_is_not_confirmed_under_a_new_one() {
     assert!(!gate.extend(epoch(5), Moment::NEVER));
     gate.admit().unwrap().confirm().unwrap();
     clock.advance(Duration::from_secs(1));
-    assert_eq!(gate.shut_if_expired(), Some(epoch(6)));
+    assert_eq!(gate.shut_if_expired(), Some((epoch(6), clock.now())));
     assert_eq!(gate.shut_if_expired(), None);
 }
 
@@ -88,7 +90,7 @@ fn a_drain_that_is_given_up_lets_work_in_again() {
     // What the lease check has shut stays shut.
     gate.shut_admit(epoch(5));
     clock.advance(Duration::from_secs(1));
-    assert_eq!(gate.shut_if_expired(), Some(epoch(5)));
+    assert_eq!(gate.shut_if_expired(), Some((epoch(5), clock.now())));
     assert!(!gate.reopen(epoch(5)));
     assert_eq!(gate.admit().unwrap_err(), Closed);
 }

@@ -60,7 +60,7 @@ impl Door for Gate {
         self.shut(epoch(value));
     }
     fn shut_if_expired(&self) -> Option<u64> {
-        self.shut_if_expired().map(Epoch::get)
+        self.shut_if_expired().map(|(epoch, _)| epoch.get())
     }
     async fn drained(&self) {
         self.drained().await;
