@@ -4,7 +4,7 @@
 //! through it, a nanosecond or so a key, and need no list pointers per key. Looking is no use: it
 //! makes no key younger.
 
-use crate::{BlockIndex, Cutoff, Grant, Location, State, ages::Ages, table::Table};
+use crate::{BlockIndex, Cutoff, Grant, Location, State, ages::Ages, mutate::advance};
 
 /// Slots that are looked at under one lock.
 const SLOTS_PER_LOCK: usize = 1 << 16;
@@ -12,7 +12,7 @@ const SLOTS_PER_LOCK: usize = 1 << 16;
 impl BlockIndex {
     /// Adds up how much was last used when. Only keys all of whose locations are
     /// [`State::Serving`] count, each with what `weigh` says of its locations: 1 to count keys,
-    /// its bytes to count bytes, 0 for a key that is to stay.
+    /// its bytes to count bytes, 0 for a key that is to stay. It must not look at the position.
     ///
     /// Writers get in between; what they change meanwhile may be counted or not.
     pub fn ages(&self, mut weigh: impl FnMut(&[Location]) -> u64, ages: &mut Ages) {
@@ -20,18 +20,25 @@ impl BlockIndex {
         loop {
             let table = self.table.read();
             let to = table.end().min(from + SLOTS_PER_LOCK);
-            // Neighbours were mostly used together: one step in the tree for all of them.
-            let mut same = (0, 0);
-            for slot in from..to {
-                let amount = evictable(&table, slot).map_or(0, &mut weigh);
-                let last_used = table.last_used(slot);
-                if last_used != same.0 {
+            let mut slot = from;
+            while slot < to {
+                let end = slot + table.alike(slot..to);
+                let amount = evictable(&table.locations(slot)).map_or(0, &mut weigh);
+                if amount > 0 {
+                    // Neighbours were mostly used together: one step in the tree for all of them.
+                    let mut same = (table.last_used(slot), 0);
+                    for slot in slot..end {
+                        let last_used = table.last_used(slot);
+                        if last_used != same.0 {
+                            ages.add(same.0, same.1);
+                            same = (last_used, 0);
+                        }
+                        same.1 += amount;
+                    }
                     ages.add(same.0, same.1);
-                    same = (last_used, 0);
                 }
-                same.1 += amount;
+                slot = end;
             }
-            ages.add(same.0, same.1);
             if to == table.end() {
                 return;
             }
@@ -66,8 +73,11 @@ impl BlockIndex {
                     return Some(slot + 1);
                 }
                 let last_used = table.last_used(slot);
-                if cutoff.may_take(last_used)
-                    && let Some(locations) = evictable(&table, slot)
+                if !cutoff.may_take(last_used) {
+                    continue;
+                }
+                let locations = table.locations(slot);
+                if let Some(locations) = evictable(&locations)
                     && cutoff.takes(last_used, weigh(locations))
                     && let Some(key) = table.key(slot)
                 {
@@ -94,17 +104,20 @@ impl BlockIndex {
     ) {
         let mut table = self.table.write();
         let mut hint = 0;
+        let mut before = usize::MAX;
         for (key, grant) in locations {
             let Some(slot) = table.find(key, hint) else {
                 continue;
             };
-            hint = slot + 1;
-            if table.last_used(slot) <= last_used
-                && let Some(location) = table.granted(slot, grant)
-                && location.is_serving()
-            {
-                *location = location.with_state(State::Deleting);
-                retired(key, location);
+            // Up or down, whichever way the keys came so far.
+            hint = slot.wrapping_add(slot.wrapping_sub(before));
+            before = slot;
+            if table.last_used(slot) > last_used {
+                continue;
+            }
+            let to_deleting = advance(State::Serving, State::Deleting);
+            if let Some(location) = table.change(slot..slot + 1, grant, to_deleting) {
+                retired(key, &location);
             }
         }
     }
@@ -112,8 +125,7 @@ impl BlockIndex {
 
 /// The locations of a key that may go: there are some, and all of them serve.
 #[inline]
-fn evictable(table: &Table, slot: usize) -> Option<&[Location]> {
-    let locations = table.locations(slot);
+fn evictable(locations: &[Location]) -> Option<&[Location]> {
     let all = !locations.is_empty() && locations.iter().all(Location::is_serving);
     all.then_some(locations)
 }

@@ -28,7 +28,7 @@ pub struct Grant {
 /// caller gave out.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Location {
-    /// Bits 0..53 the epoch, from bit 56 the tag.
+    /// Bits 0..53 the epoch, from bit 56 the state.
     head: u64,
     counter: u64,
     position: u32,
@@ -36,19 +36,7 @@ pub struct Location {
     specs: u16,
 }
 
-/// What stands in a slot; lies in the spare bits of the epoch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Tag {
-    /// Nothing.
-    Vacant,
-    /// One location.
-    One,
-    /// `counter` is a number in the side table of keys with several locations.
-    Many,
-}
-
-const TAG_SHIFT: u32 = 56;
-const TAG_MANY: u64 = 7;
+const STATE_SHIFT: u32 = 56;
 const EPOCH_MASK: u64 = (1 << 53) - 1;
 
 impl Location {
@@ -58,7 +46,7 @@ impl Location {
     /// Bits of the grant's epoch above 2^53 are dropped; epochs do not have them.
     pub const fn new(grant: Grant, position: u32, storage: u16, specs: u16, state: State) -> Self {
         Self {
-            head: (grant.epoch & EPOCH_MASK) | (state as u64) << TAG_SHIFT,
+            head: (grant.epoch & EPOCH_MASK) | (state as u64) << STATE_SHIFT,
             counter: grant.counter,
             position,
             storage,
@@ -91,7 +79,7 @@ impl Location {
 
     /// What it is good for.
     pub const fn state(&self) -> State {
-        match self.head >> TAG_SHIFT {
+        match self.head >> STATE_SHIFT {
             1 => State::Reserved,
             2 => State::Writing,
             3 => State::Serving,
@@ -101,13 +89,13 @@ impl Location {
 
     /// Whether it may be read.
     pub const fn is_serving(&self) -> bool {
-        self.head >> TAG_SHIFT == State::Serving as u64
+        self.head >> STATE_SHIFT == State::Serving as u64
     }
 
     /// The same location in another state.
     #[must_use]
     pub const fn with_state(mut self, state: State) -> Self {
-        self.head = (self.head & EPOCH_MASK) | (state as u64) << TAG_SHIFT;
+        self.head = (self.head & EPOCH_MASK) | (state as u64) << STATE_SHIFT;
         self
     }
 
@@ -123,35 +111,6 @@ impl Location {
     pub(crate) const fn with_storage(mut self, storage: u16) -> Self {
         self.storage = storage;
         self
-    }
-
-    pub(crate) const VACANT: Self = Self {
-        head: 0,
-        counter: 0,
-        position: 0,
-        storage: 0,
-        specs: 0,
-    };
-
-    pub(crate) const fn many(number: u32) -> Self {
-        Self {
-            head: TAG_MANY << TAG_SHIFT,
-            counter: number as u64,
-            ..Self::VACANT
-        }
-    }
-
-    pub(crate) const fn tag(&self) -> Tag {
-        match self.head >> TAG_SHIFT {
-            0 => Tag::Vacant,
-            TAG_MANY => Tag::Many,
-            _ => Tag::One,
-        }
-    }
-
-    /// The number in the side table of a [`Tag::Many`].
-    pub(crate) const fn number(&self) -> usize {
-        self.counter as usize
     }
 }
 
@@ -189,11 +148,7 @@ mod tests {
             assert_eq!((location.storage(), location.specs()), (7, 9));
             assert_eq!(location.state(), state);
             assert_eq!(location.is_serving(), state == State::Serving);
-            assert_eq!(location.tag(), Tag::One);
         }
-        assert_eq!(Location::VACANT.tag(), Tag::Vacant);
-        assert_eq!(Location::many(5).tag(), Tag::Many);
-        assert_eq!(Location::many(5).number(), 5);
         assert_eq!(size_of::<Location>(), 24);
     }
 }

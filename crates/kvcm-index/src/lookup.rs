@@ -100,7 +100,7 @@ impl BlockIndex {
         for key in keys {
             match table.find(key, hint) {
                 Some(slot) => {
-                    show(key, table.locations(slot));
+                    show(key, &table.locations(slot));
                     hint = slot + 1;
                 }
                 None => show(key, &[]),
@@ -126,7 +126,7 @@ impl BlockIndex {
                 return Some(slot);
             }
             if let Some(key) = table.key(slot) {
-                show(key, table.locations(slot), table.last_used(slot));
+                show(key, &table.locations(slot), table.last_used(slot));
                 shown += 1;
             }
         }
@@ -145,7 +145,7 @@ impl Run {
     /// Notes the use, and tells the sink.
     #[inline]
     fn hand_over(&self, table: &Table, keys: &[i64], now_s: u32, sink: &mut impl LocationSink) {
-        table.touch_run(self.slot..self.slot + self.length, now_s);
+        table.touch(self.slot..self.slot + self.length, now_s);
         sink.run(&keys[..self.length], &self.first);
     }
 }
@@ -158,18 +158,13 @@ fn readable(
     hint: usize,
     select: &mut impl FnMut(&[Location]) -> Option<usize>,
 ) -> Option<Run> {
-    let (key, rest) = keys.split_first()?;
-    let slot = table.find(*key, hint)?;
+    let slot = table.find(*keys.first()?, hint)?;
     let locations = table.locations(slot);
-    let first = *locations.get(select(locations)?)?;
-    // What may be read does not depend on the position, so the neighbours need no asking.
-    let length = match locations {
-        [_] => 1 + table.run(rest, slot + 1, &first.nth(1)),
-        _ => 1,
-    };
+    let first = *locations.get(select(&locations)?)?;
     Some(Run {
         slot,
-        length,
+        // What may be read does not depend on the position, so the neighbours need no asking.
+        length: table.run(keys, slot),
         first,
     })
 }

@@ -1,22 +1,16 @@
 //! Changes to locations that were handed out: each names key and grant.
 
-use crate::{BlockIndex, Grant, Location, State};
+use std::ops::Range;
+
+use crate::{BlockIndex, Grant, Location, State, table::Table};
 
 impl BlockIndex {
     /// [`State::Reserved`] becomes [`State::Writing`]: the journal has acknowledged the start.
     pub fn confirm(&self, keys: &[i64], grant: Grant) {
         let mut table = self.table.write();
-        let mut hint = 0;
-        for key in keys {
-            let Some(slot) = table.find(*key, hint) else {
-                continue;
-            };
-            hint = slot + 1;
-            if let Some(location) = table.granted(slot, grant)
-                && location.state() == State::Reserved
-            {
-                *location = location.with_state(State::Writing);
-            }
+        let mut runs = RunsOf::new(keys);
+        while let Some((_, slots)) = runs.next(&table) {
+            table.change(slots, grant, advance(State::Reserved, State::Writing));
         }
     }
 
@@ -33,23 +27,24 @@ impl BlockIndex {
         mut dropped: impl FnMut(i64, &Location),
     ) -> usize {
         let mut table = self.table.write();
-        let mut hint = 0;
+        let mut runs = RunsOf::new(keys);
         let mut serving = 0;
-        for (at, key) in keys.iter().enumerate() {
-            let Some(slot) = table.find(*key, hint) else {
-                continue;
-            };
-            hint = slot + 1;
-            if written(at) {
-                table.touch(slot, now_s);
-                if let Some(location) = table.granted(slot, grant)
-                    && location.state() == State::Writing
-                {
-                    *location = location.with_state(State::Serving);
-                    serving += 1;
+        while let Some((at, mut slots)) = runs.next(&table) {
+            let is_written = written(at);
+            // Up to the first whose fate is another; that one is the next.
+            let length = slots.len();
+            let same = (1..length).take_while(|n| written(at + n) == is_written);
+            let same = 1 + same.count();
+            runs.give_back(length - same);
+            slots.end = slots.start + same;
+            if is_written {
+                table.touch(slots.clone(), now_s);
+                let to_serving = advance(State::Writing, State::Serving);
+                if table.change(slots, grant, to_serving).is_some() {
+                    serving += same;
                 }
-            } else if let Some(location) = table.take(slot, grant) {
-                dropped(*key, &location);
+            } else {
+                table.take(slots, grant, &mut dropped);
             }
         }
         serving
@@ -59,15 +54,9 @@ impl BlockIndex {
     /// to `dropped`. A key goes with its last location.
     pub fn release(&self, keys: &[i64], grant: Grant, mut dropped: impl FnMut(i64, &Location)) {
         let mut table = self.table.write();
-        let mut hint = 0;
-        for key in keys {
-            let Some(slot) = table.find(*key, hint) else {
-                continue;
-            };
-            hint = slot + 1;
-            if let Some(location) = table.take(slot, grant) {
-                dropped(*key, &location);
-            }
+        let mut runs = RunsOf::new(keys);
+        while let Some((_, slots)) = runs.next(&table) {
+            table.take(slots, grant, &mut dropped);
         }
     }
 
@@ -89,21 +78,61 @@ impl BlockIndex {
         let mut hint = 0;
         let mut new = 0;
         for (key, location) in locations {
-            let slot = match table.find(*key, hint) {
-                Some(slot) => {
-                    hint = slot + 1;
-                    if table.granted(slot, location.grant()).is_some() {
-                        continue;
-                    }
-                    table.push(slot, *location);
-                    slot
-                }
-                None => table.insert(&mut batch, *key, *location, now_s),
-            };
+            let (slot, inserted) =
+                table.find_or_insert(&mut batch, *key, hint, now_s, || *location);
             hint = slot + 1;
+            if !inserted {
+                if table.has(slot, location.grant()) {
+                    continue;
+                }
+                table.push(slot, *location);
+            }
             new += 1;
         }
         table.finish(&batch);
         new
+    }
+}
+
+/// The change of what is in one state into another.
+pub(crate) fn advance(from: State, to: State) -> impl Fn(&Location) -> Option<Location> {
+    move |location| (location.state() == from).then(|| location.with_state(to))
+}
+
+/// Walks the slots of keys, by runs that are alike. The table may change in between.
+struct RunsOf<'a> {
+    keys: &'a [i64],
+    at: usize,
+    hint: usize,
+}
+
+impl<'a> RunsOf<'a> {
+    const fn new(keys: &'a [i64]) -> Self {
+        Self {
+            keys,
+            at: 0,
+            hint: 0,
+        }
+    }
+
+    /// The number of the next key that is there, and the slots that hold it and those after it.
+    fn next(&mut self, table: &Table) -> Option<(usize, Range<usize>)> {
+        loop {
+            let rest = &self.keys[self.at..];
+            let Some(slot) = table.find(*rest.first()?, self.hint) else {
+                self.at += 1;
+                continue;
+            };
+            let (at, length) = (self.at, table.run(rest, slot));
+            self.at += length;
+            self.hint = slot + length;
+            return Some((at, slot..slot + length));
+        }
+    }
+
+    /// The last keys of the former answer come again.
+    const fn give_back(&mut self, count: usize) {
+        self.at -= count;
+        self.hint -= count;
     }
 }

@@ -1,5 +1,7 @@
 //! The first phase of a write: who gets which key.
 
+use std::ops::Range;
+
 use crate::{BlockIndex, Full, Grant, Location, ReserveError, State, slots::Batch, table::Table};
 
 /// What the caller decides while keys are reserved. Called under the index's write lock.
@@ -39,6 +41,7 @@ impl BlockIndex {
         now_s: u32,
         policy: &mut P,
     ) -> Result<Vec<u32>, ReserveError<P::Error>> {
+        let capacity = capacity.min(Table::MAX_KEYS);
         let mut table = self.table.write();
         let table = &mut *table;
         let used = table.len();
@@ -83,7 +86,7 @@ struct Reserved {
     /// Numbers of the keys in the request.
     new: Vec<u32>,
     /// Their slots.
-    slots: Vec<usize>,
+    slots: Vec<Range<usize>>,
     hint: usize,
 }
 
@@ -102,41 +105,45 @@ impl Reserved {
         now_s: u32,
         policy: &P,
     ) {
-        let found = table.find(key, self.hint);
-        if let Some(slot) = found {
-            self.hint = slot + 1;
-            let locations = table.locations(slot);
-            let repeated = locations.iter().any(|l| l.grant() == grant);
-            if repeated || policy.is_satisfied(at, locations) {
+        // The storage is not known before all new keys are: filled in by `settle`.
+        let position = self.new.len() as u32;
+        let location = || Location::new(grant, position, 0, policy.specs(at), State::Reserved);
+        let (slot, inserted) = table.find_or_insert(batch, key, self.hint, now_s, location);
+        self.hint = slot + 1;
+        if !inserted {
+            let repeated = table.has(slot, grant);
+            if repeated || policy.is_satisfied(at, &table.locations(slot)) {
                 return;
             }
+            table.push(slot, location());
         }
-        let position = self.new.len() as u32;
-        // The storage is not known before all new keys are: filled in by `settle`.
-        let location = Location::new(grant, position, 0, policy.specs(at), State::Reserved);
-        let slot = match found {
-            Some(slot) => {
-                table.push(slot, location);
-                slot
-            }
-            None => table.insert(batch, key, location, now_s),
-        };
-        self.hint = slot + 1;
         self.new.push(at as u32);
-        self.slots.push(slot);
+        match self.slots.last_mut() {
+            Some(slots) if slots.end == slot => slots.end += 1,
+            _ => self.slots.push(slot..slot + 1),
+        }
     }
 
     fn settle(&self, table: &mut Table, grant: Grant, storage: u16) {
-        for slot in &self.slots {
-            if let Some(location) = table.granted(*slot, grant) {
-                *location = location.with_storage(storage);
-            }
-        }
+        self.each_run(table, |table, slots| {
+            table.change(slots, grant, |location| {
+                Some(location.with_storage(storage))
+            });
+        });
     }
 
     fn undo(&self, table: &mut Table, grant: Grant) {
-        for slot in &self.slots {
-            table.take(*slot, grant);
+        self.each_run(table, |table, slots| table.take(slots, grant, |_, _| {}));
+    }
+
+    fn each_run(&self, table: &mut Table, act: impl Fn(&mut Table, Range<usize>)) {
+        for slots in &self.slots {
+            let mut rest = slots.clone();
+            while !rest.is_empty() {
+                let end = rest.start + table.alike(rest.clone());
+                act(table, rest.start..end);
+                rest.start = end;
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Which slots are free, as runs.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::Range};
 
 /// Hands out slot numbers in rising order, so that keys written together lie together.
 ///
@@ -70,9 +70,9 @@ impl FreeSlots {
         }
     }
 
-    /// A slot is free again.
-    pub(crate) fn release(&mut self, slot: u32) {
-        self.add(slot, 1);
+    /// Slots are free again.
+    pub(crate) fn release(&mut self, slots: Range<usize>) {
+        self.add(slots.start as u32, (slots.end - slots.start) as u32);
     }
 
     fn refill(&mut self, split: bool) -> Batch {
@@ -141,7 +141,7 @@ mod tests {
         assert_eq!(batch(&mut slots, 4, 4), [0, 1, 2, 3]);
         assert_eq!(batch(&mut slots, 4, 4), [4, 5, 6, 7]);
         for slot in [6, 4, 5] {
-            slots.release(slot);
+            slots.release(slot..slot + 1);
         }
         assert_eq!(batch(&mut slots, 3, 3), [4, 5, 6]);
     }
@@ -150,8 +150,8 @@ mod tests {
     fn a_long_batch_does_not_crumble_into_a_few_holes() {
         let mut slots = FreeSlots::default();
         batch(&mut slots, 100, 100);
-        slots.release(10);
-        slots.release(50);
+        slots.release(10..11);
+        slots.release(50..51);
         assert_eq!(batch(&mut slots, 2, 2), [100, 101]);
     }
 
@@ -159,7 +159,9 @@ mod tests {
     fn many_holes_are_filled_before_the_slots_grow() {
         let mut slots = FreeSlots::default();
         batch(&mut slots, 100, 100);
-        (0..100).step_by(2).for_each(|slot| slots.release(slot));
+        (0..100)
+            .step_by(2)
+            .for_each(|slot| slots.release(slot..slot + 1));
         let taken = batch(&mut slots, 50, 50);
         assert!(taken.iter().all(|slot| *slot < 100), "{taken:?}");
     }
@@ -181,7 +183,7 @@ mod tests {
                     }
                 } else if !held.is_empty() {
                     let slot = held.swap_remove(index % held.len());
-                    slots.release(slot);
+                    slots.release(slot as usize..slot as usize + 1);
                 }
                 prop_assert_eq!(slots.free + held.len(), slots.end as usize);
             }

@@ -1,38 +1,71 @@
 //! Slots, and the map from keys to them.
 
-use std::{
-    hash::BuildHasher,
-    ops::Range,
-    slice,
-    sync::atomic::{AtomicU32, Ordering},
-};
+use std::{hash::BuildHasher, iter, ops::Range};
 
-use hashbrown::{DefaultHashBuilder, HashTable};
+use hashbrown::{DefaultHashBuilder, HashTable, hash_table::Entry};
 
 use crate::{
-    Grant, Location,
-    location::Tag,
+    Grant, Location, grow,
+    locations::Locations,
     many::ManyTable,
+    runs::Runs,
     slots::{Batch, FreeSlots},
+    uses::Uses,
 };
 
 /// The index without its lock.
 ///
-/// The map holds slot numbers only; the key of a slot stands in `keys`. A vacant slot keeps the
-/// key that it had, and is told by its location.
+/// The map holds slot numbers only; the key of a slot stands in `keys`, and in `held` the number of
+/// its run or of its list of locations. A vacant slot keeps the key that it had.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     hasher: DefaultHashBuilder,
     map: HashTable<u32>,
     keys: Vec<i64>,
-    locations: Vec<Location>,
-    /// When a slot was read last, in seconds; readers write it.
-    used: Vec<AtomicU32>,
+    held: Vec<Held>,
+    uses: Uses,
+    runs: Runs,
     many: ManyTable,
     slots: FreeSlots,
 }
 
+/// What a slot holds: nothing, a location of a run, or with the highest bit set several locations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Held(u32);
+
+const SEVERAL: u32 = 1 << 31;
+
+impl Held {
+    const NOTHING: Self = Self(u32::MAX);
+
+    const fn several(number: u32) -> Self {
+        Self(SEVERAL | number)
+    }
+
+    /// The number of the run.
+    #[inline]
+    const fn run(self) -> Option<u32> {
+        if self.0 & SEVERAL == 0 {
+            Some(self.0)
+        } else {
+            None
+        }
+    }
+
+    /// The number of the list.
+    const fn list(self) -> Option<usize> {
+        if self.0 & SEVERAL != 0 && self.0 != Self::NOTHING.0 {
+            Some((self.0 & !SEVERAL) as usize)
+        } else {
+            None
+        }
+    }
+}
+
 impl Table {
+    /// The most keys that slot numbers and their runs can tell apart.
+    pub(crate) const MAX_KEYS: usize = SEVERAL as usize - 1;
+
     /// Keys held.
     pub(crate) fn len(&self) -> usize {
         self.map.len()
@@ -46,57 +79,69 @@ impl Table {
     /// The slot of `key`, tried at `hint` first.
     #[inline]
     pub(crate) fn find(&self, key: i64, hint: usize) -> Option<usize> {
-        if self.keys.get(hint) == Some(&key) && self.locations[hint].tag() != Tag::Vacant {
+        if self.is_at(key, hint) {
             return Some(hint);
         }
         self.map
-            .find(self.hash(key), |slot| self.keys[*slot as usize] == key)
+            .find(self.hasher.hash_one(key), |slot| {
+                self.keys[*slot as usize] == key
+            })
             .map(|slot| *slot as usize)
     }
 
-    /// How many of the keys lie in the slots from `slot` on, each with exactly one location: the
-    /// first at `first`, the others at the next positions.
     #[inline]
-    pub(crate) fn run(&self, keys: &[i64], slot: usize, first: &Location) -> usize {
-        let same = common_prefix(keys, &self.keys[slot..]);
-        let locations = self.locations[slot..][..same].iter();
-        let expected = (0u32..).map(|n| first.nth(n));
-        locations.zip(expected).take_while(|(a, b)| *a == b).count()
+    fn is_at(&self, key: i64, slot: usize) -> bool {
+        self.keys.get(slot) == Some(&key) && self.held[slot] != Held::NOTHING
     }
 
-    /// Notes that a run of slots was read.
+    /// How many of the keys lie in the slots from `slot` on and have locations that differ in
+    /// their position only. The first lies there, and several locations are alone.
     #[inline]
-    pub(crate) fn touch_run(&self, slots: Range<usize>, now_s: u32) {
-        for used in &self.used[slots] {
-            touch(used, now_s);
+    pub(crate) fn run(&self, keys: &[i64], slot: usize) -> usize {
+        let end = self.keys.len().min(slot + keys.len());
+        let alike = self.alike(slot..end);
+        common_prefix(keys, &self.keys[slot..slot + alike])
+    }
+
+    /// How many slots from the first on have locations that differ in their position only.
+    #[inline]
+    pub(crate) fn alike(&self, slots: Range<usize>) -> usize {
+        let held = self.held[slots.start];
+        let Some(number) = held.run() else {
+            return 1;
+        };
+        match self.runs.get(number).whole_until() {
+            Some(end) => end.min(slots.end) - slots.start,
+            None => self.held[slots].iter().take_while(|h| **h == held).count(),
         }
     }
 
     /// The key of an occupied slot.
     pub(crate) fn key(&self, slot: usize) -> Option<i64> {
-        (self.locations[slot].tag() != Tag::Vacant).then(|| self.keys[slot])
+        (self.held[slot] != Held::NOTHING).then(|| self.keys[slot])
     }
 
     /// The locations of a slot; none when it is vacant.
     #[inline]
-    pub(crate) fn locations(&self, slot: usize) -> &[Location] {
-        let first = &self.locations[slot];
-        match first.tag() {
-            Tag::One => slice::from_ref(first),
-            Tag::Many => self.many.get(first.number()),
-            Tag::Vacant => &[],
+    pub(crate) fn locations(&self, slot: usize) -> Locations<'_> {
+        let held = self.held[slot];
+        match (held.run(), held.list()) {
+            (Some(number), _) => Locations::One(self.runs.get(number).location(slot)),
+            (_, Some(number)) => Locations::List(self.many.get(number)),
+            _ => Locations::List(&[]),
         }
     }
 
-    /// Notes that a slot was read.
+    /// Notes that slots were used.
     #[inline]
-    pub(crate) fn touch(&self, slot: usize, now_s: u32) {
-        touch(&self.used[slot], now_s);
+    pub(crate) fn touch(&self, slots: Range<usize>, now_s: u32) {
+        self.uses.note(slots, now_s);
     }
 
-    /// When a slot was read last.
+    /// When a slot was used last.
+    #[inline]
     pub(crate) fn last_used(&self, slot: usize) -> u32 {
-        self.used[slot].load(Ordering::Relaxed)
+        self.uses.last(slot)
     }
 
     /// Begins a batch of at most `count` new keys.
@@ -109,91 +154,143 @@ impl Table {
         self.slots.finish(batch);
     }
 
-    /// Puts a key that is not there into the batch's next slot.
-    pub(crate) fn insert(
+    /// The slot of `key`, tried at `hint` first; an absent key gets the batch's next slot and the
+    /// location there. True when it did.
+    pub(crate) fn find_or_insert(
         &mut self,
         batch: &mut Batch,
         key: i64,
-        location: Location,
+        hint: usize,
         now_s: u32,
-    ) -> usize {
-        let slot = self.slots.take(batch);
-        let at = slot as usize;
-        if at == self.keys.len() {
-            self.keys.push(key);
-            self.locations.push(location);
-            self.used.push(AtomicU32::new(now_s));
-        } else {
-            self.keys[at] = key;
-            self.locations[at] = location;
-            *self.used[at].get_mut() = now_s;
+        location: impl FnOnce() -> Location,
+    ) -> (usize, bool) {
+        if self.is_at(key, hint) {
+            return (hint, false);
         }
         let (keys, hasher) = (&self.keys, &self.hasher);
-        self.map.insert_unique(hasher.hash_one(key), slot, |slot| {
-            hasher.hash_one(keys[*slot as usize])
-        });
-        at
+        let entry = self.map.entry(
+            hasher.hash_one(key),
+            |slot| keys[*slot as usize] == key,
+            |slot| hasher.hash_one(keys[*slot as usize]),
+        );
+        let entry = match entry {
+            Entry::Occupied(entry) => return (*entry.get() as usize, false),
+            Entry::Vacant(entry) => entry,
+        };
+        let number = self.slots.take(batch);
+        entry.insert(number);
+        let slot = number as usize;
+        if slot == self.keys.len() {
+            grow::push(&mut self.keys, key);
+            grow::push(&mut self.held, Held::NOTHING);
+        } else {
+            self.keys[slot] = key;
+        }
+        self.uses.begin(slot, now_s);
+        self.assign(slot..slot + 1, &location());
+        (slot, true)
     }
 
     /// Adds a location to a key that has some.
     pub(crate) fn push(&mut self, slot: usize, location: Location) {
-        let first = self.locations[slot];
-        match first.tag() {
-            Tag::Many => self.many.get_mut(first.number()).push(location),
-            _ => {
-                let number = self.many.insert(vec![first, location]);
-                self.locations[slot] = Location::many(number);
-            }
+        if let Some(number) = self.held[slot].list() {
+            self.many.get_mut(number).push(location);
+        } else if let Some(number) = self.held[slot].run() {
+            let first = self.runs.get(number).location(slot);
+            self.runs.leave(number, &(slot..slot + 1));
+            self.held[slot] = Held::several(self.many.insert(vec![first, location]));
         }
     }
 
-    /// The location of a slot that was handed out under `grant`.
-    pub(crate) fn granted(&mut self, slot: usize, grant: Grant) -> Option<&mut Location> {
-        let first = self.locations[slot];
-        match first.tag() {
-            Tag::One if first.grant() == grant => Some(&mut self.locations[slot]),
-            Tag::Many => {
-                let list = self.many.get_mut(first.number());
-                list.iter_mut().find(|location| location.grant() == grant)
-            }
-            _ => None,
-        }
+    /// Whether a slot has a location that was handed out under `grant`.
+    pub(crate) fn has(&self, slot: usize, grant: Grant) -> bool {
+        self.locations(slot).iter().any(|l| l.grant() == grant)
     }
 
-    /// Takes away the location that was handed out under `grant`, and the key with its last one.
-    pub(crate) fn take(&mut self, slot: usize, grant: Grant) -> Option<Location> {
-        let first = self.locations[slot];
-        match first.tag() {
-            Tag::One if first.grant() == grant => {
-                self.vacate(slot);
-                Some(first)
-            }
-            Tag::Many => {
-                let list = self.many.get_mut(first.number());
-                let at = list.iter().position(|location| location.grant() == grant)?;
-                let taken = list.remove(at);
+    /// Changes the locations that were handed out under `grant`, of slots that are
+    /// [`alike`](Self::alike), where `change` gives another; it must not look at or change the
+    /// position. Returns the first of them as it is now, when it changed.
+    pub(crate) fn change(
+        &mut self,
+        slots: Range<usize>,
+        grant: Grant,
+        change: impl Fn(&Location) -> Option<Location>,
+    ) -> Option<Location> {
+        let held = self.held[slots.start];
+        if let Some(number) = held.list() {
+            let mut list = self.many.get_mut(number).iter_mut();
+            let location = list.find(|location| location.grant() == grant)?;
+            *location = change(location)?;
+            return Some(*location);
+        }
+        let number = held.run()?;
+        let old = self.runs.get(number).location(slots.start);
+        if old.grant() != grant {
+            return None;
+        }
+        let new = change(&old)?;
+        if !self.runs.change_all(number, &slots, &new) {
+            self.runs.leave(number, &slots);
+            self.assign(slots, &new);
+        }
+        Some(new)
+    }
+
+    /// Takes away the locations that were handed out under `grant`, of slots that are
+    /// [`alike`](Self::alike), and shows each to `taken`. A key goes with its last one.
+    pub(crate) fn take(
+        &mut self,
+        slots: Range<usize>,
+        grant: Grant,
+        mut taken: impl FnMut(i64, &Location),
+    ) {
+        let held = self.held[slots.start];
+        if let Some(number) = held.list() {
+            let list = self.many.get_mut(number);
+            if let Some(at) = list.iter().position(|location| location.grant() == grant) {
+                taken(self.keys[slots.start], &list.remove(at));
                 if let [last] = list[..] {
-                    self.many.remove(first.number());
-                    self.locations[slot] = last;
+                    self.many.remove(number);
+                    self.assign(slots, &last);
                 }
-                Some(taken)
             }
-            _ => None,
+        } else if let Some(number) = held.run() {
+            let first = self.runs.get(number).location(slots.start);
+            if first.grant() == grant {
+                for (n, slot) in (0u32..).zip(slots.clone()) {
+                    taken(self.keys[slot], &first.nth(n));
+                }
+                self.runs.leave(number, &slots);
+                self.vacate(slots);
+            }
         }
     }
 
-    fn vacate(&mut self, slot: usize) {
-        let hash = self.hash(self.keys[slot]);
-        if let Ok(entry) = self.map.find_entry(hash, |held| *held as usize == slot) {
-            entry.remove();
-        }
-        self.locations[slot] = Location::VACANT;
-        self.slots.release(slot as u32);
+    /// Gives slots that belong to no run their locations, of which that of the first is told.
+    fn assign(&mut self, slots: Range<usize>, first: &Location) {
+        let before = slots.start.checked_sub(1);
+        let neighbours = before.into_iter().chain(iter::once(slots.end));
+        let runs = neighbours.filter_map(|slot| self.held.get(slot)?.run());
+        let mut suiting = runs.filter(|run| self.runs.suits(*run, slots.start, first));
+        let number = match suiting.next() {
+            Some(number) => {
+                self.runs.join(number, &slots);
+                number
+            }
+            None => self.runs.insert(slots.clone(), first),
+        };
+        self.held[slots].fill(Held(number));
     }
 
-    #[inline]
-    fn hash(&self, key: i64) -> u64 {
-        self.hasher.hash_one(key)
+    fn vacate(&mut self, slots: Range<usize>) {
+        for slot in slots.clone() {
+            let hash = self.hasher.hash_one(self.keys[slot]);
+            if let Ok(entry) = self.map.find_entry(hash, |held| *held as usize == slot) {
+                entry.remove();
+            }
+        }
+        self.held[slots.clone()].fill(Held::NOTHING);
+        self.slots.release(slots);
     }
 }
 
@@ -207,12 +304,4 @@ fn common_prefix(a: &[i64], b: &[i64]) -> usize {
     let whole = 8 * chunks.take_while(|(a, b)| a == b).count();
     let rest = a[whole..].iter().zip(&b[whole..]);
     whole + rest.take_while(|(a, b)| a == b).count()
-}
-
-#[inline]
-fn touch(used: &AtomicU32, now_s: u32) {
-    // A store would take the cache line away from the other readers, so only when it changes.
-    if used.load(Ordering::Relaxed) != now_s {
-        used.store(now_s, Ordering::Relaxed);
-    }
 }

@@ -17,6 +17,8 @@ enum Step {
     /// Which grant, and a bit per key.
     Commit(usize, u32),
     Release(usize),
+    /// Which grant, and a bit per key, from the last key to the first.
+    Retire(usize, u32),
     Prefix(Vec<i64>),
     Batch(Vec<i64>),
     Window(Vec<i64>, usize),
@@ -31,6 +33,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (0usize..8).prop_map(Step::Confirm),
         3 => (0usize..8, any::<u32>()).prop_map(|(grant, bits)| Step::Commit(grant, bits)),
         1 => (0usize..8).prop_map(Step::Release),
+        1 => (0usize..8, any::<u32>()).prop_map(|(grant, bits)| Step::Retire(grant, bits)),
         2 => keys().prop_map(Step::Prefix),
         1 => keys().prop_map(Step::Batch),
         2 => (keys(), 0usize..4).prop_map(|(keys, window)| Step::Window(keys, window)),
@@ -239,6 +242,21 @@ proptest! {
                     let taken = |key: &i64| Some((*key, model.take(*key, grant)?));
                     let expected: Vec<_> = keys.iter().filter_map(taken).collect();
                     prop_assert_eq!(dropped, expected);
+                }
+                Step::Retire(number, bits) => if let Some((grant, keys)) = model.grant(number) {
+                    let named = keys.iter().enumerate().rev();
+                    let named = named.filter(|(at, _)| bits >> at & 1 == 1);
+                    let named: Vec<_> = named.map(|(_, key)| (*key, grant)).collect();
+                    let mut retired = Vec::new();
+                    index.retire(named.iter().copied(), u32::MAX, |key, location| {
+                        assert_eq!(location.state(), State::Deleting);
+                        retired.push((key, location.grant()));
+                    });
+                    let mut expected = named;
+                    expected.retain(|(key, grant)| {
+                        model.advance(*key, *grant, State::Serving, State::Deleting)
+                    });
+                    prop_assert_eq!(retired, expected);
                 }
                 Step::Prefix(keys) => {
                     let mut answers = Answers::default();
