@@ -43,12 +43,12 @@ impl Registry {
     pub async fn set_storage_available(&self, name: &str, available: bool) -> Result<(), Error> {
         let mut writes = self.begin().await?;
         let mut storage = (*self.existing_storage(name)?).clone();
-        if storage.is_available == available {
-            return Ok(());
+        let mut operations = Vec::new();
+        if storage.is_available != available {
+            storage.is_available = available;
+            operations.push(Operation::PutStorage { storage });
         }
-        storage.is_available = available;
-        self.commit(&mut writes, vec![Operation::PutStorage { storage }])
-            .await
+        self.commit(&mut writes, operations).await
     }
 
     /// Removes a storage, also one that groups name.

@@ -76,6 +76,15 @@ impl Registry {
         serde_json::to_string(&written).unwrap_or_default()
     }
 
+    /// The groups that such a text has: for a look before it is loaded.
+    ///
+    /// # Errors
+    /// [`Error::BadSnapshot`] with every mistake in the text.
+    pub fn groups_in_snapshot(text: &str) -> Result<Vec<Group>, Error> {
+        let wanted = Wanted::read(text).map_err(Error::BadSnapshot)?;
+        Ok(wanted.groups.into_values().collect())
+    }
+
     /// Makes the registry what a [`config_snapshot`](Self::config_snapshot) says, in one step.
     /// Accounts keep their passwords; a text without accounts leaves them alone.
     ///
@@ -86,9 +95,7 @@ impl Registry {
         let wanted = Wanted::read(text).map_err(Error::BadSnapshot)?;
         let mut writes = self.begin().await?;
         let (operations, loaded) = wanted.changes(&self.state());
-        if !operations.is_empty() {
-            self.commit(&mut writes, operations).await?;
-        }
+        self.commit(&mut writes, operations).await?;
         Ok(loaded)
     }
 }

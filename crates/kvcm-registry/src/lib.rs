@@ -31,7 +31,7 @@ pub use group::{
     ReclaimStrategy, TriggerStrategy, TypeQuota,
 };
 pub use instance::{Instance, LocationSpecGroup, LocationSpecInfo, ModelDeployment};
-pub use kvcm_journal::Outcome;
+pub use kvcm_journal::{Outcome, RequestKey};
 pub use load::{Recovery, SkippedEntry};
 pub use password::{InvalidHash, PasswordHash};
 pub use reader::Mistakes;

@@ -1,6 +1,8 @@
 //! The registry's changes as they stand in the journal: a JSON array of operations per batch.
 
-use kvcm_journal::Batch;
+use std::num::ParseIntError;
+
+use kvcm_journal::{Batch, RequestKey};
 use serde::{Deserialize, Serialize};
 
 use crate::{Account, Group, Instance, Storage};
@@ -40,6 +42,52 @@ pub(crate) enum Operation {
     RemoveAccount {
         user_name: String,
     },
+    /// The batch is what a request of a client has changed.
+    Request(RecordedRequest),
+}
+
+/// The record of a request: two numbers, in hexadecimal, for JSON has none so large.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Text", into = "Text")]
+pub(crate) struct RecordedRequest(RequestKey);
+
+#[derive(Serialize, Deserialize)]
+struct Text {
+    id: String,
+    body: String,
+}
+
+impl From<RequestKey> for RecordedRequest {
+    fn from(key: RequestKey) -> Self {
+        Self(key)
+    }
+}
+
+impl From<RecordedRequest> for RequestKey {
+    fn from(request: RecordedRequest) -> Self {
+        request.0
+    }
+}
+
+impl From<RecordedRequest> for Text {
+    fn from(request: RecordedRequest) -> Self {
+        let RequestKey { id, body } = request.0;
+        Self {
+            id: format!("{id:032x}"),
+            body: format!("{body:016x}"),
+        }
+    }
+}
+
+impl TryFrom<Text> for RecordedRequest {
+    type Error = ParseIntError;
+
+    fn try_from(text: Text) -> Result<Self, ParseIntError> {
+        Ok(Self(RequestKey {
+            id: u128::from_str_radix(&text.id, 16)?,
+            body: u64::from_str_radix(&text.body, 16)?,
+        }))
+    }
 }
 
 impl Operation {
@@ -101,5 +149,24 @@ mod tests {
         assert_eq!(written, fixture.trim_end());
         let operations: Vec<Operation> = serde_json::from_str(fixture).unwrap();
         assert_eq!(operations, one_of_each());
+    }
+
+    /// Added to version 1 later.
+    #[test]
+    fn the_record_of_a_request_reads_and_writes_its_fixture() {
+        let key = RequestKey {
+            id: (7 << 100) | 1,
+            body: u64::MAX - 1,
+        };
+        let fixture =
+            r#"{"op":"request","id":"00000070000000000000000000000001","body":"fffffffffffffffe"}"#;
+        let operation = Operation::Request(key.into());
+        assert_eq!(serde_json::to_string(&operation).unwrap(), fixture);
+        assert_eq!(
+            serde_json::from_str::<Operation>(fixture).unwrap(),
+            operation
+        );
+        let damaged = fixture.replace("ff", "xx");
+        assert!(serde_json::from_str::<Operation>(&damaged).is_err());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use kvcm_journal::{AppendError, Outcome, Snapshot, Writer};
+use kvcm_journal::{AppendError, Outcome, RequestKey, Snapshot, Writer};
 use parking_lot::RwLock;
 use tokio::sync::{Mutex, MutexGuard};
 use tracing::{debug, error, warn};
@@ -28,10 +28,17 @@ const LOG_RECORDS_MAX: u64 = 1024;
 /// request finds it done. Dropping a write's future loses only the answer.
 #[derive(Debug)]
 pub struct Registry {
+    shared: Arc<Shared>,
+    timeout: Duration,
+    /// Whose changes go through this handle.
+    request: Option<RequestKey>,
+}
+
+#[derive(Debug)]
+struct Shared {
     writer: Box<dyn Writer>,
     state: RwLock<State>,
     writes: Mutex<Unsettled>,
-    timeout: Duration,
     /// Something was skipped at loading: a snapshot would bury it.
     keep_log: bool,
 }
@@ -73,14 +80,37 @@ impl Registry {
             skipped,
             journal,
         };
-        let registry = Self {
+        let shared = Shared {
             writer,
             state: RwLock::new(state),
             writes: Mutex::default(),
-            timeout: TIMEOUT,
             keep_log: !(recovery.skipped.is_empty() && recovery.journal.skipped.is_empty()),
         };
+        let registry = Self {
+            shared: Arc::new(shared),
+            timeout: TIMEOUT,
+            request: None,
+        };
         Ok((registry, recovery))
+    }
+
+    /// The same registry for one request of a client: each change through this handle is recorded
+    /// as the request's, in the same batch, so that a repeat is known; see
+    /// [`answered`](Self::answered).
+    #[must_use]
+    pub fn for_request(&self, request: Option<RequestKey>) -> Self {
+        Self {
+            shared: Arc::clone(&self.shared),
+            timeout: self.timeout,
+            request,
+        }
+    }
+
+    /// Whether the request with this id has changed something, and the hash of its body. The last
+    /// few thousand are remembered.
+    pub fn answered(&self, id: u128) -> Option<u64> {
+        let state = self.shared.state.read();
+        state.requests.get(id).map(|(body, ())| body)
     }
 
     /// How long each write waits for the journal, 5 s when nothing is said.
@@ -92,12 +122,19 @@ impl Registry {
 
     /// The instance of this id.
     pub fn instance(&self, id: &str) -> Option<Arc<Instance>> {
-        self.state.read().instances.get(id).cloned()
+        self.shared.state.read().instances.get(id).cloned()
     }
 
     /// All instances, sorted by id.
     pub fn instances(&self) -> Vec<Arc<Instance>> {
-        let mut all: Vec<_> = self.state.read().instances.values().cloned().collect();
+        let mut all: Vec<_> = self
+            .shared
+            .state
+            .read()
+            .instances
+            .values()
+            .cloned()
+            .collect();
         all.sort_unstable_by(|a, b| a.id.cmp(&b.id));
         all
     }
@@ -111,27 +148,33 @@ impl Registry {
 
     /// The group of this name.
     pub fn group(&self, name: &str) -> Option<Arc<Group>> {
-        self.state.read().groups.get(name).cloned()
+        self.shared.state.read().groups.get(name).cloned()
     }
 
     /// All groups, sorted by name.
     pub fn groups(&self) -> Vec<Arc<Group>> {
-        self.state.read().groups.values().cloned().collect()
+        self.shared.state.read().groups.values().cloned().collect()
     }
 
     /// The storage of this name.
     pub fn storage(&self, name: &str) -> Option<Arc<Storage>> {
-        self.state.read().storages.get(name).cloned()
+        self.shared.state.read().storages.get(name).cloned()
     }
 
     /// All storages, sorted by name.
     pub fn storages(&self) -> Vec<Arc<Storage>> {
-        self.state.read().storages.values().cloned().collect()
+        self.shared
+            .state
+            .read()
+            .storages
+            .values()
+            .cloned()
+            .collect()
     }
 
     /// The group's candidates that exist, in its order of choice.
     pub fn storages_of(&self, group: &Group) -> Vec<Arc<Storage>> {
-        let state = self.state.read();
+        let state = self.shared.state.read();
         let candidates = group.storage_candidates.iter();
         candidates
             .filter_map(|name| state.storages.get(name).cloned())
@@ -149,22 +192,33 @@ impl Registry {
 
     /// The account of this name.
     pub fn account(&self, user_name: &str) -> Option<Arc<Account>> {
-        self.state.read().accounts.get(user_name).cloned()
+        self.shared.state.read().accounts.get(user_name).cloned()
     }
 
     /// All accounts, sorted by name.
     pub fn accounts(&self) -> Vec<Arc<Account>> {
-        self.state.read().accounts.values().cloned().collect()
+        self.shared
+            .state
+            .read()
+            .accounts
+            .values()
+            .cloned()
+            .collect()
     }
 
     /// What it knows at one moment.
     pub(crate) fn state(&self) -> State {
-        self.state.read().clone()
+        self.shared.state.read().clone()
+    }
+
+    /// Whether all of the journal could be read: nothing is missing that may come back.
+    pub fn is_complete(&self) -> bool {
+        !self.shared.keep_log
     }
 
     /// Whether a startup configuration has been taken in.
     pub fn is_initialised(&self) -> bool {
-        self.state.read().initialised
+        self.shared.state.read().initialised
     }
 }
 
@@ -231,7 +285,7 @@ impl Registry {
 
     /// Takes the turn to write, with everything before settled.
     pub(crate) async fn begin(&self) -> Result<MutexGuard<'_, Unsettled>, Error> {
-        let mut writes = self.writes.lock().await;
+        let mut writes = self.shared.writes.lock().await;
         if let Some((seq, _)) = &writes.0 {
             let settled = self.see_through(*seq).await;
             settled.map_err(|error| match error.into() {
@@ -247,17 +301,23 @@ impl Registry {
         Ok(writes)
     }
 
-    /// Writes `operations` and makes them visible.
+    /// Writes `operations` and makes them visible, with the record of the request whose they are.
     pub(crate) async fn commit(
         &self,
         writes: &mut Unsettled,
-        operations: Vec<Operation>,
+        mut operations: Vec<Operation>,
     ) -> Result<(), Error> {
+        if let Some(request) = self.request {
+            operations.push(Operation::Request(request.into()));
+        }
+        if operations.is_empty() {
+            return Ok(());
+        }
         let batch = Operation::batch(&operations).map_err(|error| Error::Unavailable {
             outcome: Outcome::NotDone,
             source: error.into(),
         })?;
-        let seq = self.writer.submit(batch)?;
+        let seq = self.shared.writer.submit(batch)?;
         // Noted before the first wait: when this future is dropped, the next write settles it.
         writes.0 = Some((seq, operations));
         self.see_through(seq).await?;
@@ -269,14 +329,14 @@ impl Registry {
     /// Waits for the journal. When it has lost what it had acknowledged, it gets all that is known
     /// here, which is just that: one write at a time is under way.
     async fn see_through(&self, seq: u64) -> Result<(), AppendError> {
-        match self.writer.committed(seq, self.timeout).await {
+        match self.shared.writer.committed(seq, self.timeout).await {
             Err(AppendError::WentBack { has, had }) => {
                 error!(
                     has,
                     had, "the registry's journal lost changes, writing them again"
                 );
                 self.write_snapshot(had).await?;
-                self.writer.committed(seq, self.timeout).await
+                self.shared.writer.committed(seq, self.timeout).await
             }
             other => other,
         }
@@ -286,7 +346,7 @@ impl Registry {
         let Some((_, operations)) = writes.0.take() else {
             return;
         };
-        let mut state = self.state.write();
+        let mut state = self.shared.state.write();
         for operation in operations {
             state.apply(operation);
         }
@@ -294,7 +354,7 @@ impl Registry {
 
     /// Replaces a long log by a snapshot. A failure costs nothing: the next write tries again.
     async fn compact(&self, through: u64) {
-        if self.keep_log || self.writer.log_size().records <= LOG_RECORDS_MAX {
+        if self.shared.keep_log || self.shared.writer.log_size().records <= LOG_RECORDS_MAX {
             return;
         }
         match self.write_snapshot(through).await {
@@ -305,17 +365,17 @@ impl Registry {
 
     /// Writes a snapshot of the state, which is that after batch `through`.
     async fn write_snapshot(&self, through: u64) -> Result<(), AppendError> {
-        let chunk = snapshot_chunk(&self.state.read()).map_err(AppendError::not_done)?;
+        let chunk = snapshot_chunk(&self.shared.state.read()).map_err(AppendError::not_done)?;
         let snapshot = Snapshot {
             through,
             version: VERSION,
             chunks: vec![chunk],
         };
-        self.writer.snapshot(snapshot, self.timeout).await
+        self.shared.writer.snapshot(snapshot, self.timeout).await
     }
 
     pub(crate) fn existing_group(&self, name: &str) -> Result<Arc<Group>, Error> {
-        let state = self.state.read();
+        let state = self.shared.state.read();
         state.groups.get(name).cloned().ok_or_else(|| {
             let some: Vec<_> = state.groups.keys().take(10).map(String::as_str).collect();
             Error::NoSuchGroup {

@@ -3,19 +3,43 @@
 use std::{
     collections::{BTreeMap, HashMap},
     sync::Arc,
+    time::Duration,
 };
+
+use kvcm_clock::Moment;
+use kvcm_journal::Requests;
 
 use crate::{Account, Group, Instance, Storage, operation::Operation};
 
+/// Requests that are remembered: one a second for more than two hours, thirteen a second for ten
+/// minutes.
+const REQUESTS_MAX: usize = 8192;
+
 /// The state after some operations. Applying is total: what is said twice or about nothing changes
 /// nothing.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct State {
     pub(crate) initialised: bool,
     pub(crate) storages: BTreeMap<String, Arc<Storage>>,
     pub(crate) groups: BTreeMap<String, Arc<Group>>,
     pub(crate) instances: HashMap<String, Arc<Instance>>,
     pub(crate) accounts: BTreeMap<String, Arc<Account>>,
+    /// Requests of clients that have changed something.
+    pub(crate) requests: Requests<()>,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            initialised: false,
+            storages: BTreeMap::new(),
+            groups: BTreeMap::new(),
+            instances: HashMap::new(),
+            accounts: BTreeMap::new(),
+            // There are few enough of them that none needs to go for its age.
+            requests: Requests::new(Duration::MAX, REQUESTS_MAX),
+        }
+    }
 }
 
 impl State {
@@ -49,6 +73,9 @@ impl State {
             Operation::RemoveAccount { user_name } => {
                 self.accounts.remove(&user_name);
             }
+            Operation::Request(request) => {
+                self.requests.note(request.into(), (), Moment::ZERO);
+            }
         }
     }
 
@@ -67,7 +94,12 @@ impl State {
         let accounts = self.accounts.values().map(|a| Operation::PutAccount {
             account: (**a).clone(),
         });
+        let requests = self.requests.iter();
+        let requests = requests.map(|(request, ())| Operation::Request(request.into()));
         let all = marker.into_iter().chain(storages).chain(groups);
-        all.chain(instances).chain(accounts).collect()
+        all.chain(instances)
+            .chain(accounts)
+            .chain(requests)
+            .collect()
     }
 }

@@ -35,7 +35,10 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["kvcm-clock", "kvcm-fence", "kvcm-redis", "kvcm-uri"],
     ),
     ("kvcm-proto", &[]),
-    ("kvcm-registry", &["kvcm-fence", "kvcm-journal"]),
+    (
+        "kvcm-registry",
+        &["kvcm-clock", "kvcm-fence", "kvcm-journal"],
+    ),
     ("kvcm-index", &[]),
     ("kvcm-storage", &[]),
     (

@@ -8,4 +8,5 @@ mod common;
 mod config_snapshot;
 mod instances;
 mod journal_faults;
+mod requests;
 mod startup;
