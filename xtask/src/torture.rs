@@ -18,6 +18,9 @@ pub(crate) struct Torture {
     /// Writers of the journal instead of owners of the lock; 500 rounds take about a minute
     #[arg(long, value_enum)]
     journal: Option<Journal>,
+    /// Leaders of whole clusters under a write-heavy load; 300 rounds take some minutes
+    #[arg(long, value_enum, conflicts_with = "journal")]
+    cache: Option<Journal>,
     /// Chooses whom it hits and when; each run prints its own
     #[arg(long)]
     seed: Option<u64>,
@@ -31,7 +34,7 @@ enum Backend {
     All,
 }
 
-/// The stores of the journal that processes can share.
+/// The stores that processes can share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Journal {
     Local,
@@ -51,6 +54,14 @@ pub(crate) fn run(torture: &Torture) -> anyhow::Result<()> {
             Journal::All => "loses_and_tears_nothing",
         };
         return run_tests(torture, &["kvcm-journal", "--test", "torture", test]);
+    }
+    if let Some(cache) = torture.cache {
+        let test = match cache {
+            Journal::Local => "torture::an_index_in_a_directory",
+            Journal::Redis => "torture::an_index_on_redis",
+            Journal::All => "torture::",
+        };
+        return run_tests(torture, &["kvcm-server", "--test", "nodes", test]);
     }
     if torture.backend != Backend::Redis {
         let tests = ["coordination-file", "--test", "torture"];

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use kvcm_journal::{AppendError, Batch, Outcome, Writer};
 use parking_lot::Mutex;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 use crate::{
     Error, Result,
@@ -19,6 +19,19 @@ pub(crate) struct Log {
     unsettled: Arc<Mutex<BTreeSet<u64>>>,
     /// How long a caller waits for an acknowledgement.
     timeout: Duration,
+    signals: Arc<Signals>,
+}
+
+#[derive(Debug, Default)]
+struct Signals {
+    /// Why the journal does not acknowledge, when it said so.
+    trouble: Mutex<String>,
+    /// A batch is settled.
+    settled: Notify,
+    /// The journal has lost what it had acknowledged, and waits for all of it.
+    went_back: Notify,
+    /// It has it again.
+    made_up: Notify,
 }
 
 impl Log {
@@ -27,6 +40,7 @@ impl Log {
             writer,
             unsettled: Arc::default(),
             timeout,
+            signals: Arc::default(),
         }
     }
 
@@ -85,8 +99,9 @@ impl Log {
             Ok(Ok(Err(error))) => Err(lost(error)),
             Ok(Err(_)) => Err(Error::Unknown("the server is shutting down".into())),
             Err(_) => Err(Error::Unknown(format!(
-                "the journal did not answer within {} ms, it goes on trying",
-                self.timeout.as_millis()
+                "the journal did not answer within {} ms, it goes on trying{}",
+                self.timeout.as_millis(),
+                self.trouble()
             ))),
         }
     }
@@ -100,16 +115,63 @@ impl Log {
     fn settle<R>(&self, seq: u64, stored: bool, settle: impl FnOnce(bool) -> R) -> R {
         let result = settle(stored);
         self.unsettled.lock().remove(&seq);
+        self.signals.settled.notify_waiters();
         result
+    }
+
+    /// What the journal says of its trouble, to be added to a sentence; empty without any.
+    pub(crate) fn trouble(&self) -> String {
+        match &**self.signals.trouble.lock() {
+            "" => String::new(),
+            trouble => format!(": {trouble}"),
+        }
+    }
+
+    /// Returns when the journal says that it has lost what it had acknowledged: it then needs a
+    /// snapshot through [`all_settled`](Self::all_settled).
+    pub(crate) async fn went_back(&self) {
+        self.signals.went_back.notified().await;
+    }
+
+    /// The journal has everything again.
+    pub(crate) fn made_up(&self) {
+        self.signals.made_up.notify_waiters();
+    }
+
+    /// Waits until the effects of all batches that the journal has ever acknowledged are in memory;
+    /// gives the number of the last.
+    pub(crate) async fn all_settled(&self) -> u64 {
+        loop {
+            // Made before the look, so that no change between the two is missed.
+            let mut settled = std::pin::pin!(self.signals.settled.notified());
+            settled.as_mut().enable();
+            let committed = self.writer.committed_seq();
+            let first = self.unsettled.lock().first().copied();
+            if first.is_none_or(|first| first > committed) {
+                return committed;
+            }
+            settled.await;
+        }
     }
 
     async fn see_through(&self, seq: u64) -> Result<(), AppendError> {
         loop {
+            let mut made_up = std::pin::pin!(self.signals.made_up.notified());
+            made_up.as_mut().enable();
             match self.writer.committed(seq, self.timeout).await {
                 Err(error) if error.is_unknown() => {
                     tracing::warn!(seq, %error, "the journal is slow to acknowledge");
+                    *self.signals.trouble.lock() = error.to_string();
                 }
-                result => return result,
+                Err(AppendError::WentBack { .. }) => {
+                    self.signals.went_back.notify_one();
+                    // The time-out is for a batch that comes while it is being made up for.
+                    let _ = tokio::time::timeout(self.timeout, made_up).await;
+                }
+                result => {
+                    self.signals.trouble.lock().clear();
+                    return result;
+                }
             }
         }
     }

@@ -15,6 +15,12 @@ pub struct Config {
     pub empty_session_life: Duration,
     /// Open write sessions at most.
     pub sessions_max: usize,
+    /// How long requests are remembered, for repeats.
+    pub requests_kept: Duration,
+    /// Requests that are remembered at most; the oldest are forgotten first.
+    pub requests_max: usize,
+    /// A log with fewer bytes is not replaced by a snapshot.
+    pub log_bytes_min: u64,
     /// How long a call waits for the journal.
     pub journal_timeout: Duration,
 }
@@ -27,6 +33,9 @@ impl Default for Config {
             write_timeout_max: Duration::from_secs(1800),
             empty_session_life: Duration::from_secs(10),
             sessions_max: 1_000_000,
+            requests_kept: Duration::from_secs(600),
+            requests_max: 1 << 20,
+            log_bytes_min: 16 << 20,
             journal_timeout: Duration::from_secs(5),
         }
     }

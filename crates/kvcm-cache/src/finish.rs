@@ -5,11 +5,11 @@ use std::sync::Arc;
 use tokio::time::timeout;
 
 use crate::{
-    CacheManager, Error, FinishRequest, Mask, Result, SessionId,
+    CacheManager, Error, FinishRequest, Mask, RequestOutcome, Result, SessionId,
     home::Home,
     manager::require,
     mask::Success,
-    ops::{End, Ending, Op},
+    ops::{End, Ending, Op, Request},
     sessions::{Begin, Session},
 };
 
@@ -41,13 +41,21 @@ impl CacheManager {
         let mask = request.success_blocks.unwrap_or_default();
         match self.begin_finish(&id, request.instance_id, mask).await? {
             Begin::Finish(session, success) => {
-                self.end(id, session, Ending::Finished(success)).await
+                let recorded = request.request.map(|key| Request {
+                    key,
+                    outcome: RequestOutcome::Done,
+                });
+                let ending = Ending::Finished(success);
+                self.end(id, session, ending, recorded).await
             }
             Begin::BadMask(session, why) => {
-                self.end(id, session, Ending::BadMask).await?;
-                Err(Error::invalid(format!(
-                    "{why}; the session has ended and its keys are free"
-                )))
+                let why = format!("{why}; the session has ended and its keys are free");
+                let recorded = request.request.map(|key| Request {
+                    key,
+                    outcome: RequestOutcome::BadMask(why.as_str().into()),
+                });
+                self.end(id, session, Ending::BadMask, recorded).await?;
+                Err(Error::InvalidArgument(why))
             }
             Begin::Repeat => Ok(()),
             Begin::Gone | Begin::Wait => Err(gone()),
@@ -78,7 +86,10 @@ impl CacheManager {
         };
         timeout(self.config.journal_timeout, begin)
             .await
-            .map_err(|_| Error::Unknown("the session is being ended, ask again".into()))
+            .map_err(|_| {
+                let trouble = self.log.trouble();
+                Error::Unknown(format!("the session is being ended, ask again{trouble}"))
+            })
     }
 
     async fn end(
@@ -86,13 +97,17 @@ impl CacheManager {
         id: SessionId,
         session: Arc<Session<Arc<Home>>>,
         ending: Ending,
+        recorded: Option<Request>,
     ) -> Result<()> {
         let shared = Arc::clone(&self.shared);
-        let op = Op::End(End {
+        let mut ops = vec![Op::End(End {
             session: id,
             ending: ending.clone(),
-        });
+        })];
+        ops.extend(shared.answered.begin(recorded.as_ref()));
         let settle = move |stored: bool| {
+            let now = shared.clock.now();
+            shared.answered.settle(recorded, stored, now);
             if !stored {
                 shared.sessions.reopen(id, None);
                 return;
@@ -111,8 +126,8 @@ impl CacheManager {
                     .commit(&session.keys, session.grant, now_s, written, drop);
             });
             // The keys first: whoever sees the session closed sees them settled.
-            shared.sessions.close(id, outcome, shared.clock.now());
+            shared.sessions.close(id, outcome, now);
         };
-        self.log.commit(&[op], settle).await
+        self.log.commit(&ops, settle).await
     }
 }

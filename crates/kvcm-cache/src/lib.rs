@@ -8,7 +8,9 @@
 //! Answers go to a [`ReplySink`], one [`View`] per location, from which a server writes its
 //! protocol's bytes without an object per key in between.
 
+mod answered;
 mod append;
+mod compaction;
 mod config;
 mod error;
 mod expiry;
@@ -37,13 +39,15 @@ mod tokens;
 mod usage;
 mod view;
 
+pub use answered::{RequestOutcome, StartedBefore};
+pub use compaction::Snapshots;
 pub use config::Config;
 pub use error::{Capacity, Error, ErrorKind};
 pub use location_id::LocationId;
 pub use manager::{CacheManager, Counts};
 pub use mask::{Mask, Skipped};
 pub use meta::{Meta, MetaState};
-pub use recovery::Recovered;
+pub use recovery::{Content, Recovered, Surroundings};
 pub use request::{
     Blocks, FinishRequest, LocateLenRequest, LocateRequest, MetaRequest, QueryType, RemoveRequest,
     StartRequest, TrimRequest, TrimStrategy,

@@ -15,8 +15,9 @@ use kvcm_registry::{Instance, Registry};
 use parking_lot::RwLock;
 
 use crate::{
-    Blocks, Config, Error, Result, append::Log, home::Home, request::LocateRequest,
-    sessions::Sessions, storages::Storages, tokens::block_keys, usage::Usage,
+    Blocks, Config, Error, Result, answered::Answered, append::Log, compaction::Compaction,
+    home::Home, request::LocateRequest, sessions::Sessions, storages::Storages, tokens::block_keys,
+    usage::Usage,
 };
 
 /// Knows where the blocks of all instances are, under one claim.
@@ -33,9 +34,12 @@ pub struct CacheManager {
     pub(crate) log: Log,
     pub(crate) config: Config,
     pub(crate) epoch: u64,
-    pub(crate) grants: AtomicU64,
+    pub(crate) grants: Arc<AtomicU64>,
     /// The recovery could not read something: a snapshot would bury it.
     pub(crate) keep_log: bool,
+    /// The recovery left out what nobody can reach any more.
+    pub(crate) left_out: bool,
+    pub(crate) compaction: Compaction,
 }
 
 /// What the settling of a batch needs, which may outlive its caller.
@@ -45,6 +49,7 @@ pub(crate) struct Shared {
     pub(crate) usages: RwLock<HashMap<Box<str>, Arc<Usage>>>,
     pub(crate) storages: Storages,
     pub(crate) sessions: Sessions<Arc<Home>>,
+    pub(crate) answered: Answered,
     pub(crate) clock: Arc<dyn Clock>,
 }
 
@@ -62,12 +67,13 @@ pub struct Counts {
 }
 
 impl Shared {
-    pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
+    pub(crate) fn new(clock: Arc<dyn Clock>, config: &Config) -> Self {
         Self {
             homes: RwLock::default(),
             usages: RwLock::default(),
             storages: Storages::default(),
             sessions: Sessions::new(),
+            answered: Answered::new(config),
             clock,
         }
     }

@@ -8,12 +8,13 @@ use std::{
 
 use kvcm_clock::Clock;
 use kvcm_index::{Grant, Location, State};
-use kvcm_journal::{LoadSink, Loaded, Record, Source, Writer};
-use kvcm_registry::{Registry, Storage};
+use kvcm_journal::{LoadError, LoadSink, Loaded, Outcome, Record, Source, Writer};
+use kvcm_registry::{Instance, Registry, Storage};
 
 use crate::{
     CacheManager, Config, Error, Result, SessionId,
     append::Log,
+    compaction::Compaction,
     home::Home,
     manager::{Counts, Shared},
     mask::Success,
@@ -34,43 +35,128 @@ pub struct Recovered {
     pub journal: Loaded,
 }
 
-impl CacheManager {
-    /// Replays the journal and gives the manager. The registry has to be recovered before: blocks
-    /// of instances that it does not know are left out and reported.
+/// What a manager lives in.
+#[derive(Clone, Debug)]
+pub struct Surroundings {
+    /// The instances. Recovered before the cache: blocks of instances that it does not know are
+    /// left out and reported.
+    pub registry: Arc<Registry>,
+    /// The clock of everything.
+    pub clock: Arc<dyn Clock>,
+    /// Counts the grants of one epoch. Managers of the same epoch share one, so that none of them
+    /// gives a path that another one has given.
+    pub grants: Arc<AtomicU64>,
+    /// The settings.
+    pub config: Config,
+}
+
+impl Surroundings {
+    /// For the only manager of its epoch.
+    pub fn new(registry: Arc<Registry>, clock: Arc<dyn Clock>, config: Config) -> Self {
+        Self {
+            registry,
+            clock,
+            grants: Arc::new(AtomicU64::new(1)),
+            config,
+        }
+    }
+}
+
+/// What a journal holds, read and ready to be taken over by a manager.
+#[derive(Debug)]
+pub struct Content {
+    surroundings: Surroundings,
+    shared: Shared,
+    skipped: Vec<(String, u64)>,
+    journal: Loaded,
+    keep_log: bool,
+}
+
+impl Content {
+    /// Replays a journal. Blocks of instances that are not `owned` are left out like those of
+    /// instances that are not registered. Dropping the future stops it; it can be done again.
     ///
     /// # Errors
-    /// [`Error::Fenced`]; [`Error::NotStored`] when the journal cannot be read.
-    pub async fn open(
-        registry: Arc<Registry>,
-        mut writer: Box<dyn Writer>,
-        clock: Arc<dyn Clock>,
-        config: Config,
-    ) -> Result<(Self, Recovered)> {
+    /// [`Error::Fenced`]; [`Error::NotStored`] when the journal cannot be read now;
+    /// [`Error::Unsupported`] when this program does not understand it.
+    pub async fn read(
+        surroundings: Surroundings,
+        writer: &mut dyn Writer,
+        owned: &(dyn Fn(&Instance) -> bool + Sync),
+    ) -> Result<Self> {
         let mut loader = Loader {
-            registry: &registry,
-            shared: Shared::new(clock),
+            registry: &surroundings.registry,
+            owned,
+            shared: Shared::new(surroundings.clock.clone(), &surroundings.config),
             sessions: HashMap::new(),
             ended: Vec::new(),
             skipped: HashMap::new(),
             unread: false,
         };
-        let journal = writer
-            .load(&mut loader)
-            .await
-            .map_err(|error| match error {
-                kvcm_journal::LoadError::Fenced(fenced) => Error::Fenced {
-                    fenced,
-                    outcome: kvcm_journal::Outcome::NotDone,
-                },
-                other => Error::NotStored(other.to_string()),
-            })?;
-        let keep_log = loader.unread || !journal.skipped.is_empty();
-        // A claim's epoch is above every epoch in the journal, so it counts from the start.
-        let (grants, epoch) = (AtomicU64::new(1), writer.claim().epoch.get());
+        let loaded = writer.load(&mut loader).await;
+        let journal = loaded.map_err(|error| match error {
+            LoadError::Fenced(fenced) => Error::Fenced {
+                fenced,
+                outcome: Outcome::NotDone,
+            },
+            LoadError::Rejected { .. } => Error::Unsupported(error.to_string()),
+            other => Error::NotStored(other.to_string()),
+        })?;
+        let mut keep_log = loader.unread || !journal.skipped.is_empty();
         let (shared, skipped) = loader.finish();
+        // An instance that the registry could not read may come back, and with it its blocks.
+        keep_log |= !skipped.is_empty() && !surroundings.registry.is_complete();
         for (reason, count) in &skipped {
             tracing::warn!(reason, count, "cache operations were left out");
         }
+        for part in &journal.skipped {
+            let (place, reason) = (&part.place, &part.reason);
+            tracing::warn!(place, reason, "a part of the cache's journal is damaged");
+        }
+        Ok(Self {
+            surroundings,
+            shared,
+            skipped,
+            journal,
+            keep_log,
+        })
+    }
+}
+
+impl CacheManager {
+    /// Replays the journal and gives the manager: [`Content::read`], then [`CacheManager::take_over`].
+    ///
+    /// # Errors
+    /// Those of [`Content::read`].
+    pub async fn open(
+        surroundings: Surroundings,
+        mut writer: Box<dyn Writer>,
+    ) -> Result<(Self, Recovered)> {
+        let content = Content::read(surroundings, &mut *writer, &|_| true).await?;
+        Ok(Self::take_over(content, writer))
+    }
+
+    /// Takes over what was read through this very writer.
+    pub fn take_over(content: Content, writer: Box<dyn Writer>) -> (Self, Recovered) {
+        let Content {
+            surroundings,
+            shared,
+            skipped,
+            journal,
+            keep_log,
+        } = content;
+        let Surroundings {
+            registry,
+            grants,
+            config,
+            ..
+        } = surroundings;
+        // A claim's epoch is above every epoch in the journal, so grants count from the start.
+        let epoch = writer.claim().epoch.get();
+        if keep_log {
+            tracing::warn!("parts of the journal were not read: no snapshot takes its place");
+        }
+        let snapshot = journal.bytes.saturating_sub(writer.log_size().bytes);
         let manager = Self {
             shared: Arc::new(shared),
             registry,
@@ -79,13 +165,15 @@ impl CacheManager {
             epoch,
             grants,
             keep_log,
+            left_out: !skipped.is_empty(),
+            compaction: Compaction::found(snapshot),
         };
         let recovered = Recovered {
             counts: manager.counts(),
             skipped,
             journal,
         };
-        Ok((manager, recovered))
+        (manager, recovered)
     }
 }
 
@@ -102,6 +190,7 @@ fn session(home: Arc<Home>, keys: Vec<i64>, grant: Grant, life_ms: u32) -> Sessi
 /// Applies operations in the order of the journal.
 struct Loader<'a> {
     registry: &'a Registry,
+    owned: &'a (dyn Fn(&Instance) -> bool + Sync),
     shared: Shared,
     sessions: HashMap<SessionId, Session<Arc<Home>>>,
     ended: Vec<(SessionId, Success)>,
@@ -144,6 +233,10 @@ impl Loader<'_> {
                 Ok(Op::Locations(op)) => self.locations(&op),
                 Ok(Op::OpenSession(op)) => self.open_session(op),
                 Ok(Op::FinishedSession(op)) => self.ended.push((op.session, op.success)),
+                Ok(Op::Request(op)) => {
+                    let now = self.shared.clock.now();
+                    self.shared.answered.settle(Some(op), true, now);
+                }
                 Err(error) => self.not_understood(error.to_string()),
             }
         }
@@ -215,6 +308,12 @@ impl Loader<'_> {
             self.skip(format!("instance `{instance_id}` is not registered"));
             return None;
         };
+        if !(self.owned)(&instance) {
+            self.skip(format!(
+                "instance `{instance_id}` belongs to another journal"
+            ));
+            return None;
+        }
         let home = self.shared.home(instance);
         if home.fingerprint != fingerprint {
             self.skip(format!("instance `{instance_id}` was registered anew"));

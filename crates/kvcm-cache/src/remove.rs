@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use kvcm_index::{Location, State};
+use kvcm_journal::RequestKey;
 
 use crate::{
-    CacheManager, RemoveRequest, Result, TrimRequest, TrimStrategy,
+    CacheManager, RemoveRequest, RequestOutcome, Result, TrimRequest, TrimStrategy,
     home::Home,
     manager::{BLOCKS, has_blocks, require},
-    ops::{Op, Remove},
+    ops::{Op, Remove, Request},
 };
 
 /// Keys that one batch of the journal removes at most.
@@ -35,7 +36,8 @@ impl CacheManager {
         let mut gone = Gone::new(&home);
         home.index
             .inspect(keys.iter().copied(), |key, list| gone.add(key, list));
-        self.commit_removal(home, gone).await
+        self.commit_removal(home, gone, request.request.map(done))
+            .await
     }
 
     /// Removes every block that the instance has when the call begins. Blocks that are written
@@ -49,7 +51,7 @@ impl CacheManager {
         require(&[("instance_id", !request.instance_id.is_empty())])?;
         let home = self.home(request.instance_id)?;
         match request.strategy {
-            TrimStrategy::RemoveAllCache => self.remove_all(home).await,
+            TrimStrategy::RemoveAllCache => self.remove_all(home, request.request.map(done)).await,
         }
     }
 
@@ -63,7 +65,7 @@ impl CacheManager {
         let Some(home) = home else {
             return Ok(0);
         };
-        let removed = self.remove_all(Arc::clone(&home)).await?;
+        let removed = self.remove_all(Arc::clone(&home), None).await?;
         let mut homes = self.shared.homes.write();
         // A registration that came meanwhile has a home of its own, or goes on with this one.
         let registered = self.registry.instance(instance_id).is_some();
@@ -77,7 +79,8 @@ impl CacheManager {
         Ok(removed)
     }
 
-    async fn remove_all(&self, home: Arc<Home>) -> Result<usize> {
+    /// The last batch holds the record of the request: before that, it is not done.
+    async fn remove_all(&self, home: Arc<Home>, recorded: Option<Request>) -> Result<usize> {
         let mut removed = 0;
         let mut cursor = Some(0);
         while let Some(from) = cursor {
@@ -85,19 +88,35 @@ impl CacheManager {
             cursor = home
                 .index
                 .scan(from, STEP, |key, list, _| gone.add(key, list));
-            removed += self.commit_removal(Arc::clone(&home), gone).await?;
+            let recorded = recorded.clone().filter(|_| cursor.is_none());
+            removed += self
+                .commit_removal(Arc::clone(&home), gone, recorded)
+                .await?;
         }
         Ok(removed)
     }
 
-    async fn commit_removal(&self, home: Arc<Home>, gone: Gone) -> Result<usize> {
+    async fn commit_removal(
+        &self,
+        home: Arc<Home>,
+        gone: Gone,
+        recorded: Option<Request>,
+    ) -> Result<usize> {
         let op = gone.0;
-        if op.removed.is_empty() {
-            return Ok(0);
-        }
         let shared = Arc::clone(&self.shared);
         let removed = op.removed.clone();
+        let mut ops = Vec::new();
+        if !removed.is_empty() {
+            ops.push(Op::Remove(op));
+        }
+        // A request that removes nothing is recorded too: a late repeat would find something.
+        ops.extend(shared.answered.begin(recorded.as_ref()));
+        if ops.is_empty() {
+            return Ok(0);
+        }
         let settle = move |stored: bool| {
+            let now = shared.clock.now();
+            shared.answered.settle(recorded, stored, now);
             let mut count = 0;
             if stored {
                 home.freeing(&shared.storages.list(), |drop| {
@@ -111,7 +130,14 @@ impl CacheManager {
             }
             count
         };
-        self.log.commit(&[Op::Remove(op)], settle).await
+        self.log.commit(&ops, settle).await
+    }
+}
+
+const fn done(key: RequestKey) -> Request {
+    Request {
+        key,
+        outcome: RequestOutcome::Done,
     }
 }
 

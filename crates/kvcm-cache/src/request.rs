@@ -1,5 +1,7 @@
 //! What callers ask: plain types that borrow from the caller's message.
 
+use kvcm_journal::RequestKey;
+
 use crate::{Error, Mask, Result};
 
 /// How a lookup matches keys.
@@ -112,6 +114,8 @@ pub struct StartRequest<'a> {
     pub write_timeout_seconds: i32,
     /// A key that has so many usable replicas gets no new location; 0 and less count as 1.
     pub min_replica_count: i32,
+    /// Whose effect it is, for a repeat ([`answered`](crate::CacheManager::answered)).
+    pub request: Option<RequestKey>,
 }
 
 /// FinishWriteCache.
@@ -124,6 +128,8 @@ pub struct FinishRequest<'a> {
     /// Which of the session's new keys were written; required. A mask that is present but empty is
     /// `Some(Mask::None)`: right for a session without new keys only.
     pub success_blocks: Option<Mask<'a>>,
+    /// Whose effect it is, for a repeat ([`answered`](crate::CacheManager::answered)).
+    pub request: Option<RequestKey>,
 }
 
 /// RemoveCache.
@@ -133,6 +139,8 @@ pub struct RemoveRequest<'a> {
     pub instance_id: &'a str,
     /// The blocks. Absent ones are no error; the protocol's mask is not read here.
     pub blocks: Blocks<'a>,
+    /// Whose effect it is, for a repeat ([`answered`](crate::CacheManager::answered)).
+    pub request: Option<RequestKey>,
 }
 
 /// What TrimCache removes.
@@ -171,6 +179,8 @@ pub struct TrimRequest<'a> {
     pub instance_id: &'a str,
     /// What to remove.
     pub strategy: TrimStrategy,
+    /// Whose effect it is, for a repeat ([`answered`](crate::CacheManager::answered)).
+    pub request: Option<RequestKey>,
 }
 
 #[cfg(test)]

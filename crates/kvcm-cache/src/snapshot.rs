@@ -1,6 +1,6 @@
 //! The whole state in one piece, so that the journal does not grow for ever.
 
-use std::{mem, sync::Arc};
+use std::{mem, sync::Arc, time::Duration};
 
 use kvcm_index::{Location, State};
 use kvcm_journal::{LogSize, Snapshot};
@@ -13,6 +13,8 @@ use crate::{
 
 /// A chunk is closed once it has so many bytes.
 const CHUNK_BYTES: usize = 1 << 20;
+/// How long writing one may take: nobody waits for it.
+const TIMEOUT: Duration = Duration::from_secs(600);
 /// Keys that are copied under one lock.
 const STEP: usize = 4096;
 
@@ -35,12 +37,27 @@ impl CacheManager {
         if self.keep_log {
             return Ok(false);
         }
-        // In this order: place, sessions, locations. A session that ends in between leaves its
-        // mark in the locations or has its end after the place.
-        let through = self.log.settled_through();
+        self.write_snapshot(self.log.settled_through()).await?;
+        Ok(true)
+    }
+
+    /// Writes everything again into a journal that has lost a part of what it had acknowledged.
+    pub(crate) async fn make_up(&self) -> Result<()> {
+        let through = self.log.all_settled().await;
+        self.write_snapshot(through).await?;
+        self.log.made_up();
+        Ok(())
+    }
+
+    async fn write_snapshot(&self, through: u64) -> Result<()> {
+        // In this order: place, requests, sessions, locations. A session that ends in between
+        // leaves its mark in the locations or has its end after the place.
         let mut chunks = Chunks::default();
         for known in self.shared.storages.list().iter() {
             chunks.push(&Op::DefineStorage(DefineStorage::of(known)));
+        }
+        for request in self.shared.answered.all() {
+            chunks.push(&Op::Request(request));
         }
         let (open, finished) = self.shared.sessions.all();
         for (id, session) in open {
@@ -68,17 +85,17 @@ impl CacheManager {
                 tokio::task::yield_now().await;
             }
         }
+        let chunks = chunks.finish();
+        let bytes = chunks.iter().map(|chunk| chunk.len() as u64).sum();
         let snapshot = Snapshot {
             through,
             version: VERSION,
-            chunks: chunks.finish(),
+            chunks,
         };
-        let written = self
-            .log
-            .writer()
-            .snapshot(snapshot, self.config.journal_timeout);
+        let written = self.log.writer().snapshot(snapshot, TIMEOUT);
         written.await.map_err(Error::from_append)?;
-        Ok(true)
+        self.compaction.written(bytes);
+        Ok(())
     }
 }
 

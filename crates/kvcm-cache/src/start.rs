@@ -6,7 +6,9 @@ use kvcm_index::{Grant, Location, ReserveError, ReservePolicy, State};
 use kvcm_registry::Group;
 
 use crate::{
-    CacheManager, Capacity, Error, ReplySink, Result, SessionId, Skipped, StartRequest, View,
+    CacheManager, Capacity, Error, ReplySink, RequestOutcome, Result, SessionId, Skipped,
+    StartRequest, View,
+    answered::StartedBefore,
     home::Home,
     manager::{BLOCKS, Shared, has_blocks, require},
     naming::Naming,
@@ -114,13 +116,23 @@ impl CacheManager {
             session_id,
             skipped,
             granted,
-            ops,
+            mut ops,
             life,
         } = self.prepare(request)?;
         let shared = Arc::clone(&self.shared);
         let (home, keys) = (Arc::clone(&granted.home), Arc::clone(&granted.keys));
         let grant = granted.grant;
         let storage = granted.storage.as_ref().map(|(known, _)| Arc::clone(known));
+        let recorded = request.request.map(|key| ops::Request {
+            key,
+            outcome: RequestOutcome::Started(Box::new(StartedBefore {
+                session: session_id,
+                grant,
+                storage: storage.as_ref().map_or(0, |known| known.number),
+                skipped: skipped.clone(),
+            })),
+        });
+        ops.extend(shared.answered.begin(recorded.as_ref()));
         let settle = move |stored: bool| {
             if stored {
                 if let Some(storage) = storage {
@@ -140,12 +152,46 @@ impl CacheManager {
             } else {
                 shared.release(&home, &keys, grant);
             }
+            let now = shared.clock.now();
+            shared.answered.settle(recorded, stored, now);
         };
         self.log.commit(&ops, settle).await?;
         Ok(Started {
             session_id,
             skipped,
             granted,
+        })
+    }
+
+    /// What a start has granted before, told anew for the same request.
+    pub(crate) fn granted_before(
+        &self,
+        request: &StartRequest<'_>,
+        before: &StartedBefore,
+    ) -> Result<Started> {
+        let home = self.home(request.instance_id)?;
+        let keys = self.keys(&home, request.blocks)?;
+        let wanted = wanted(&home, request.spec_group_names, keys.len())?;
+        let is_new = |at: &u32| match &before.skipped {
+            Skipped::Offset(skipped) => *at as usize >= *skipped,
+            Skipped::Bools(skipped) => skipped.get(*at as usize) == Some(&false),
+        };
+        let new: Vec<u32> = (0..keys.len() as u32).filter(is_new).collect();
+        let storages = self.shared.storages.list();
+        let storage = storages.get(before.storage).and_then(|known| {
+            let naming = Arc::clone(home.named(&storages).get(known.number)?);
+            Some((Arc::clone(known), naming))
+        });
+        Ok(Started {
+            session_id: before.session,
+            skipped: before.skipped.clone(),
+            granted: Granted {
+                keys: new.iter().map(|at| keys[*at as usize]).collect(),
+                wanted: wanted.pick(&new),
+                home,
+                grant: before.grant,
+                storage: storage.filter(|_| !new.is_empty()),
+            },
         })
     }
 

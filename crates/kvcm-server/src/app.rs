@@ -32,7 +32,7 @@ use crate::{
     metrics::{Counters, Metrics},
     node::{Endpoint, Node, advertised_host},
     observe::Observe,
-    prepare::{self, Coordination, Prepared},
+    prepare::{Coordination, Hosts, Prepared},
     reign::{self, Reigns},
     rpc::{AdminRpc, DebugRpc, MetaRpc},
     service::{Services, State, Watching},
@@ -104,11 +104,12 @@ impl App {
             startup: prepared.startup,
             cache_config: kvcm_cache::Config {
                 keys_per_request_max: config.service.limits.keys,
+                log_bytes_min: config.snapshot_log_bytes,
                 ..kvcm_cache::Config::default()
             },
             clock: clock.clone(),
             timer: timer.clone(),
-            private: prepare::private(&prepared.coordination, &prepared.registry),
+            hosts: Hosts::of(&prepared.coordination, config.allow_private_stores),
             cluster_id: config.cluster_id.clone(),
             is_alone: matches!(prepared.coordination, Coordination::Memory),
         }));

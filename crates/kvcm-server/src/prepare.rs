@@ -6,6 +6,7 @@ use kvcm_registry::StartupConfig;
 
 use crate::{
     config::{Loaded, Mistake},
+    index_store::{FIELD, IndexStore},
     tls::{Tls, TlsFiles},
 };
 
@@ -64,9 +65,15 @@ impl Prepared {
         let mut mistakes = Vec::new();
         let coordination = collect(coordination(loaded, &mut warnings), &mut mistakes);
         let registry = collect(registry(loaded, &mut warnings), &mut mistakes);
-        let startup = collect(startup(loaded, &mut warnings), &mut mistakes);
+        let mut startup = collect(startup(loaded, &mut warnings), &mut mistakes);
+        if loaded.config.startup_config.is_none() {
+            let index = &mut startup.group.cache_config.meta_indexer_config;
+            index.meta_storage_backend_config = IndexStore::beside(&registry);
+        }
         let tls = collect(tls(loaded).map_err(|mistake| vec![mistake]), &mut mistakes);
-        mistakes.extend(private_stores(loaded, &coordination, &registry));
+        let index = index(loaded, &startup, &registry, &mut mistakes);
+        let private = private_stores(loaded, &coordination, &registry, index.as_ref());
+        mistakes.extend(private);
         if !mistakes.is_empty() {
             return Err(mistakes);
         }
@@ -87,33 +94,89 @@ fn collect<T: Default>(result: Result<T, Vec<Mistake>>, mistakes: &mut Vec<Mista
     })
 }
 
+/// Where the nodes of a cluster are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hosts {
+    /// On one host: what is in a directory is seen by all of them.
+    One,
+    /// On several hosts: what is not at Redis is private to each.
+    Several {
+        /// That is fine (`kvcm.allow_private_stores`).
+        private_is_fine: bool,
+    },
+}
+
+impl Hosts {
+    /// As the configuration has them.
+    pub(crate) const fn of(coordination: &Coordination, private_is_fine: bool) -> Self {
+        match coordination {
+            Coordination::Memory | Coordination::File(_) => Self::One,
+            Coordination::Redis(_) => Self::Several { private_is_fine },
+        }
+    }
+
+    /// Whether what the nodes would not share is refused.
+    pub(crate) const fn refuse_private(self) -> bool {
+        matches!(
+            self,
+            Self::Several {
+                private_is_fine: false
+            }
+        )
+    }
+}
+
 /// What the nodes of several hosts would each know for themselves.
 fn private_stores(
     loaded: &Loaded,
     coordination: &Coordination,
     registry: &RegistryStorage,
+    index: Option<&IndexStore>,
 ) -> Option<Mistake> {
-    let private = private(coordination, registry)?;
-    if loaded.config.allow_private_stores {
+    if !Hosts::of(coordination, loaded.config.allow_private_stores).refuse_private() {
         return None;
     }
+    let index = index.is_some_and(IndexStore::is_of_one_host);
+    let private = match (registry, index) {
+        (RegistryStorage::Redis(_), false) => return None,
+        (RegistryStorage::Redis(_), true) => {
+            "index (meta_storage_backend_config in the instance_group of kvcm.startup_config)"
+        }
+        (_, false) => "registry (kvcm.registry_storage.uri)",
+        (_, true) => {
+            "registry (kvcm.registry_storage.uri) and index (meta_storage_backend_config in the \
+             instance_group of kvcm.startup_config)"
+        }
+    };
     let problem = format!(
         "the nodes of a Redis cluster would each keep their own {private}: what one leader knows \
-         is lost with it. Set it to true to run like that"
+         is lost with it. Keep it at Redis, or set this to true to run like that"
     );
     Some(loaded.mistake(PRIVATE_STORES, problem))
 }
 
-/// What no other node sees although nodes are on several hosts.
-pub(crate) fn private(
-    coordination: &Coordination,
+/// The index of the first group; none when it cannot be read, which is a mistake.
+fn index(
+    loaded: &Loaded,
+    startup: &StartupConfig,
     registry: &RegistryStorage,
-) -> Option<&'static str> {
-    match (coordination, registry) {
-        (Coordination::Memory | Coordination::File(_), _) => None,
-        (Coordination::Redis(_), RegistryStorage::Redis(_)) => Some("index"),
-        (Coordination::Redis(_), _) => Some("registry and index"),
+    mistakes: &mut Vec<Mistake>,
+) -> Option<IndexStore> {
+    let place = match IndexStore::of(&startup.group, registry) {
+        Ok(place) => place,
+        Err(problem) => {
+            mistakes.push(loaded.mistake(STARTUP, problem));
+            return None;
+        }
+    };
+    if place.is_durable() && matches!(registry, RegistryStorage::Memory) {
+        let problem = format!(
+            "{FIELD}: an index outlives its leader only together with the registrations of its \
+             instances: set {REGISTRY} as well"
+        );
+        mistakes.push(loaded.mistake(STARTUP, problem));
     }
+    Some(place)
 }
 
 fn registry(loaded: &Loaded, warnings: &mut Vec<String>) -> Result<RegistryStorage, Vec<Mistake>> {

@@ -6,18 +6,22 @@ use arc_swap::ArcSwapOption;
 use async_trait::async_trait;
 use coordination_core::{Backend, Error};
 use elector::{Elector, Leadership, LossReason, PromoteError, Promotion, Role};
-use kvcm_cache::CacheManager;
+use kvcm_cache::{CacheManager, Surroundings};
 use kvcm_clock::{Clock, Timer};
 use kvcm_fence::{Claim, ClaimRefused, ClusterId, Epoch, Fenced, Incarnation};
 use kvcm_journal::ClaimError;
-use kvcm_registry::{Applied, Instance, Registry, StartupConfig};
+use kvcm_registry::{Applied, Group, Instance, Registry, StartupConfig};
 use parking_lot::Mutex;
 use tokio::task::AbortHandle;
 
 use crate::{
     access::{Accounts, Found},
+    caches::{self, Caches},
     cluster::Cluster,
     cluster_id,
+    index_store::IndexStore,
+    opening::Opener,
+    prepare::{Hosts, RegistryStorage},
     reply::{CallError, Code},
     requests::Requests,
     stores::StoreSet,
@@ -40,7 +44,7 @@ pub(crate) struct Reign {
     /// Storages, groups, instances.
     pub(crate) registry: Arc<Registry>,
     /// Where blocks live.
-    pub(crate) cache: Arc<CacheManager>,
+    pub(crate) caches: Arc<Caches>,
     /// Answers kept for repeats.
     pub(crate) requests: Requests,
     elector: Elector,
@@ -71,8 +75,8 @@ pub(crate) struct Parts {
     pub(crate) clock: Arc<dyn Clock>,
     /// Waits on it.
     pub(crate) timer: Arc<dyn Timer>,
-    /// What the nodes do not share although they are on several hosts.
-    pub(crate) private: Option<&'static str>,
+    /// Where the nodes of the cluster are.
+    pub(crate) hosts: Hosts,
     /// The cluster's id, for a backend that has none.
     pub(crate) cluster_id: Option<ClusterId>,
     /// This node is the whole cluster: nobody else leads, and the cluster is the one whose registry
@@ -172,24 +176,49 @@ impl Reigns {
         promotion.progress.advance();
 
         let registry = Arc::new(registry);
-        let writer = stores.cache.claim(claim, CALL).await;
-        let writer = writer.map_err(|error| claim_failed("cache", error))?;
-        let opened = CacheManager::open(
-            registry.clone(),
-            writer,
-            self.parts.clock.clone(),
-            self.parts.cache_config.clone(),
-        );
-        let (cache, recovered) = opened.await.map_err(|error| failed("cache")(&error))?;
-        tracing::info!(epoch = %promotion.epoch, ?recovered, "cache recovered");
-        promotion.progress.advance();
+        self.warn_of_private_stores(&registry);
+        let (clock, config) = (self.parts.clock.clone(), self.parts.cache_config.clone());
+        let parts = caches::Parts {
+            opener: Opener {
+                claim,
+                surroundings: Surroundings::new(registry.clone(), clock.clone(), config),
+                elector: cluster.elector().clone(),
+                is_alone: self.parts.is_alone,
+            },
+            stores,
+            timer: self.parts.timer.clone(),
+            private_is_refused: self.parts.hosts.refuse_private(),
+        };
+        let caches = Caches::open(parts, &promotion.progress).await?;
         Ok(Reign {
             epoch: promotion.epoch,
             registry,
-            cache: Arc::new(cache),
-            requests: Requests::new(self.parts.clock.clone()),
+            caches,
+            requests: Requests::new(clock),
             elector: cluster.elector().clone(),
         })
+    }
+
+    /// Says what the nodes do not share although they are on several hosts.
+    fn warn_of_private_stores(&self, registry: &Registry) {
+        if self.parts.hosts == Hosts::One {
+            return;
+        }
+        let groups = registry.groups().into_iter();
+        let registry_place = self.parts.stores.place();
+        let is_private = |group: &Arc<Group>| {
+            IndexStore::of(group, registry_place).is_ok_and(|place| place.is_of_one_host())
+        };
+        let groups: Vec<_> = groups.filter(is_private).map(|g| g.name.clone()).collect();
+        let registry = !matches!(registry_place, RegistryStorage::Redis(_));
+        if registry || !groups.is_empty() {
+            tracing::warn!(
+                registry,
+                indexes_of_groups = ?groups,
+                "this is private to this node (kvcm.allow_private_stores): engines have to write \
+                 again what it lacks"
+            );
+        }
     }
 
     /// The cluster's id: the one that is stored, else the one that this node knows, else a new one.
@@ -204,6 +233,17 @@ impl Reigns {
         cluster_id::replace(&*self.parts.backend, &*self.parts.clock, id).await
     }
 
+    /// That this reign can write blocks, if there is one: what one group lacks, others may have.
+    async fn indexes_answer(&self) -> Result<(), String> {
+        let reign = self.current.load_full();
+        match reign {
+            Some(reign) if !reign.caches.some_answer().await => {
+                Err("the index of no group can be written".to_owned())
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Keeps up with the cluster's id for ever, so that this node can say it and keep it alive when
     /// the backend loses its data, and with whether the stores answer. A leader goes by what its
     /// promotion found.
@@ -211,12 +251,15 @@ impl Reigns {
         while let Some(cluster) = self.cluster.get() {
             let stored = cluster_id::stored(&*self.parts.backend, &*self.parts.clock).await;
             let probed = self.parts.stores.probe(CALL).await;
-            cluster.elector().set_stores_ok(probed.is_ok());
+            let indexes = self.indexes_answer().await;
+            cluster
+                .elector()
+                .set_stores_ok(probed.is_ok() && indexes.is_ok());
             cluster.store_answered(match (&stored, probed) {
                 // That the backend is away the election knows better, and it may pass in a moment.
                 (Err(error @ Error::Fatal { .. }), _) => Err(error.to_string()),
                 (_, Err(error)) => Err(format!("registry: {error}")),
-                (_, Ok(())) => Ok(()),
+                (_, Ok(())) => indexes,
             });
             match stored {
                 Ok(Some(id)) if cluster.elector().view().role == Role::Follower => {
@@ -251,14 +294,6 @@ impl Leadership for Reigns {
             }
             reign = self.promote(&promotion) => reign?,
         };
-        if let Some(private) = self.parts.private {
-            tracing::warn!(
-                epoch = %reign.epoch,
-                private,
-                "this is private to this node (kvcm.allow_private_stores): engines have to write \
-                 again what it lacks"
-            );
-        }
         let reign = Arc::new(reign);
         self.start_background(&reign);
         self.current.store(Some(reign));
@@ -292,15 +327,17 @@ impl Reigns {
     /// Starts what no request waits for.
     fn start_background(&self, reign: &Arc<Reign>) {
         let (clock, timer) = (self.parts.clock.clone(), self.parts.timer.clone());
-        let settling = tokio::spawn(reign.clone().settle(clock, timer.clone()));
-        let cache = reign.cache.clone();
-        let expiry = tokio::spawn(async move { cache.run_expiry(&*timer).await });
-        *self.background.lock() = vec![expiry.abort_handle(), settling.abort_handle()];
+        let settling = tokio::spawn(reign.clone().settle(clock, timer));
+        *self.background.lock() = vec![settling.abort_handle()];
+        reign.caches.start();
     }
 
     fn stop_background(&self) {
         for task in self.background.lock().drain(..) {
             task.abort();
+        }
+        if let Some(reign) = &*self.current.load() {
+            reign.caches.stop();
         }
     }
 }
@@ -362,13 +399,41 @@ impl Reign {
     }
 
     fn fenced(&self, fenced: &Fenced) {
-        let by = match fenced {
-            Fenced::By { by } => by.epoch,
-            Fenced::Missing => Epoch::ZERO,
-        };
-        tracing::error!(epoch = %self.epoch, %by, "a store refused a write of this reign");
-        self.elector.store_refused(self.epoch, by);
+        report(&self.elector, self.epoch, fenced);
     }
+
+    /// The index of an instance.
+    ///
+    /// # Errors
+    /// It is not open, and why.
+    pub(crate) fn cache(&self, instance_id: &str) -> Result<Arc<CacheManager>, CallError> {
+        self.caches.of(instance_id)
+    }
+}
+
+/// Ends a reign whose background work came to such an end.
+pub(crate) fn superseded(elector: &Elector, epoch: Epoch, ended: &kvcm_cache::Error) {
+    if let kvcm_cache::Error::Fenced { fenced, .. } = ended {
+        report(elector, epoch, fenced);
+    }
+}
+
+fn report(elector: &Elector, epoch: Epoch, fenced: &Fenced) {
+    let by = match fenced {
+        Fenced::By { by } => by.epoch,
+        Fenced::Missing => Epoch::ZERO,
+    };
+    match fenced {
+        Fenced::By { .. } => {
+            tracing::error!(%epoch, %by, "a store refused a write of this reign");
+        }
+        Fenced::Missing => tracing::error!(
+            %epoch,
+            "a store has lost the claim of this reign, and with it probably what it held: it was \
+             flushed, or restarted without its data"
+        ),
+    }
+    elector.store_refused(epoch, by);
 }
 
 fn claim_failed(store: &str, error: ClaimError) -> PromoteError {

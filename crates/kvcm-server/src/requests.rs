@@ -1,63 +1,60 @@
-//! Answers to changing calls, kept so that a repeat gets the same one.
+//! Changing calls that carry a request id: a repeat gets the same answer.
 
-use std::{
-    collections::{HashMap, VecDeque},
-    hash::{DefaultHasher, Hash as _, Hasher as _},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use bytes::Bytes;
-use kvcm_clock::{Clock, Moment};
+use kvcm_cache::RequestOutcome;
+use kvcm_clock::Clock;
+use kvcm_journal::{RequestKey, Requests as Noted};
 use parking_lot::Mutex;
 use prost::Message;
 use tokio::sync::watch;
+use xxhash_rust::xxh3::{Xxh3, xxh3_128};
+
+use crate::reply::CallError;
 
 /// How long an answer is kept.
 const KEPT_FOR: Duration = Duration::from_secs(600);
 
-/// Bytes of all answers together; the oldest go first.
-const KEPT_BYTES: usize = 64 << 20;
+/// How many are kept; the oldest go first.
+const KEPT_MAX: usize = 1 << 16;
 
-/// What one entry costs beside its answer.
-const ENTRY_BYTES: usize = 256;
-
-/// The answers of one reign. A repeat of a request id gets the answer of the first call, one that
-/// comes while the first is still served waits for it, and the same id with another body is a
-/// mistake of the caller.
+/// The requests of one reign that are served right now, and the answers of those that have changed
+/// nothing. Those that have are known to whoever has the change: its record is in the journal,
+/// together with the change, and the next leader finds it there.
+///
+/// A repeat of a request id gets the answer of the first call, one that comes while the first is
+/// still served waits for it, and the same id with another body is a mistake of the caller.
 #[derive(Debug)]
 pub(crate) struct Requests {
     clock: Arc<dyn Clock>,
     state: Mutex<State>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
-    entries: HashMap<String, Entry>,
-    /// Finished entries, the oldest first.
-    order: VecDeque<(Moment, String)>,
-    bytes: usize,
+    /// Each with the hash of its body.
+    served: HashMap<u128, (u64, watch::Receiver<()>)>,
+    answers: Noted<Result<(), CallError>>,
 }
 
-#[derive(Debug)]
-struct Entry {
-    body: u64,
-    answer: Answer,
-}
-
-#[derive(Debug)]
-enum Answer {
-    Pending(watch::Receiver<()>),
-    Done(Bytes),
+/// What became of the first call.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Answer {
+    /// It was refused, and nothing has changed.
+    Refused(CallError),
+    /// It is done, and its answer says no more than that or can be told anew.
+    Done,
+    /// An index has recorded it.
+    Recorded(RequestOutcome),
 }
 
 /// What to do with a call that has a request id.
 #[derive(Debug)]
 pub(crate) enum Begun<'a> {
-    /// It is new: serve it, then [`Ticket::done`].
+    /// It is new: serve it.
     New(Ticket<'a>),
     /// It was answered before.
-    Answered(Bytes),
+    Answered(Answer),
     /// The id was used for another call.
     OtherBody,
 }
@@ -67,18 +64,21 @@ pub(crate) enum Begun<'a> {
 #[derive(Debug)]
 pub(crate) struct Ticket<'a> {
     requests: &'a Requests,
-    id: Option<String>,
-    body: u64,
+    key: RequestKey,
     /// Closing it wakes the repeats that wait.
-    _pending: watch::Sender<()>,
+    _served: watch::Sender<()>,
 }
 
-/// Tells two bodies of one rpc apart.
-pub(crate) fn fingerprint(rpc: &str, request: &impl Message) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    rpc.hash(&mut hasher);
-    hasher.write(&request.encode_to_vec());
-    hasher.finish()
+/// Names a request. The hashes are stored in journals, so they never change.
+pub(crate) fn key(id: &str, rpc: &str, request: &impl Message) -> RequestKey {
+    let mut body = Xxh3::new();
+    body.update(rpc.as_bytes());
+    body.update(&[0]);
+    body.update(&request.encode_to_vec());
+    RequestKey {
+        id: xxh3_128(id.as_bytes()),
+        body: body.digest(),
+    }
 }
 
 impl Requests {
@@ -86,92 +86,68 @@ impl Requests {
     pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
         Self {
             clock,
-            state: Mutex::default(),
+            state: Mutex::new(State {
+                served: HashMap::new(),
+                answers: Noted::new(KEPT_FOR, KEPT_MAX),
+            }),
         }
     }
 
-    /// Looks `id` up; waits while the first call with it is being served.
-    pub(crate) async fn begin(&self, id: &str, body: u64) -> Begun<'_> {
+    /// Looks a request up, also in what is `recorded`: the hash of its body and its outcome. Waits
+    /// while the first call with the id is being served.
+    pub(crate) async fn begin(
+        &self,
+        key: RequestKey,
+        recorded: impl Fn() -> Option<(u64, Answer)>,
+    ) -> Begun<'_> {
         loop {
-            let mut pending = {
+            let mut served = {
                 let mut state = self.state.lock();
-                match state.entries.get(id) {
-                    None => {
-                        let (sender, pending) = watch::channel(());
-                        let answer = Answer::Pending(pending);
-                        state.entries.insert(id.to_owned(), Entry { body, answer });
-                        let id = Some(id.to_owned());
-                        return Begun::New(Ticket {
-                            requests: self,
-                            id,
-                            body,
-                            _pending: sender,
-                        });
+                if let Some((body, served)) = state.served.get(&key.id) {
+                    if *body != key.body {
+                        return Begun::OtherBody;
                     }
-                    Some(entry) if entry.body != body => return Begun::OtherBody,
-                    Some(Entry {
-                        answer: Answer::Done(answer),
-                        ..
-                    }) => {
-                        return Begun::Answered(answer.clone());
+                    served.clone()
+                } else {
+                    let kept = state.answers.get(key.id).map(|(body, answer)| {
+                        let answer = match answer {
+                            Ok(()) => Answer::Done,
+                            Err(error) => Answer::Refused(error.clone()),
+                        };
+                        (body, answer)
+                    });
+                    match kept.or_else(&recorded) {
+                        Some((body, _)) if body != key.body => return Begun::OtherBody,
+                        Some((_, answer)) => return Begun::Answered(answer),
+                        None => {}
                     }
-                    Some(Entry {
-                        answer: Answer::Pending(pending),
-                        ..
-                    }) => pending.clone(),
+                    let (sender, served) = watch::channel(());
+                    state.served.insert(key.id, (key.body, served));
+                    return Begun::New(Ticket {
+                        requests: self,
+                        key,
+                        _served: sender,
+                    });
                 }
             };
             // Ends when the ticket of the first call is gone.
-            while pending.changed().await.is_ok() {}
+            while served.changed().await.is_ok() {}
         }
     }
 }
 
 impl Ticket<'_> {
-    /// Keeps the answer.
-    pub(crate) fn done(mut self, answer: &impl Message) {
-        let Some(id) = self.id.take() else { return };
-        let answer = Bytes::from(answer.encode_to_vec());
+    /// Keeps an answer that nobody has recorded.
+    pub(crate) fn keep(self, answer: Result<(), CallError>) {
         let now = self.requests.clock.now();
         let mut state = self.requests.state.lock();
-        state.bytes += answer.len() + ENTRY_BYTES;
-        state.order.push_back((now, id.clone()));
-        state.entries.insert(
-            id,
-            Entry {
-                body: self.body,
-                answer: Answer::Done(answer),
-            },
-        );
-        state.forget_old(now);
+        state.answers.note(self.key, answer, now);
     }
 }
 
 impl Drop for Ticket<'_> {
     fn drop(&mut self) {
-        if let Some(id) = &self.id {
-            self.requests.state.lock().entries.remove(id);
-        }
-    }
-}
-
-impl State {
-    fn forget_old(&mut self, now: Moment) {
-        while let Some((at, _)) = self.order.front() {
-            if now.since(*at) < KEPT_FOR && self.bytes <= KEPT_BYTES {
-                return;
-            }
-            let Some((_, id)) = self.order.pop_front() else {
-                return;
-            };
-            if let Some(Entry {
-                answer: Answer::Done(answer),
-                ..
-            }) = self.entries.remove(&id)
-            {
-                self.bytes = self.bytes.saturating_sub(answer.len() + ENTRY_BYTES);
-            }
-        }
+        self.requests.state.lock().served.remove(&self.key.id);
     }
 }
 
@@ -179,15 +155,17 @@ impl State {
 mod tests {
     use futures_util::{FutureExt as _, poll};
     use kvcm_clock::ManualClock;
-    use kvcm_proto::meta::Status;
+    use kvcm_proto::meta::RemoveCacheRequest;
 
     use super::*;
+    use crate::reply::Code;
 
-    fn status(message: &str) -> Status {
-        Status {
-            code: 1,
-            message: message.to_owned(),
-        }
+    fn named(id: u128, body: u64) -> RequestKey {
+        RequestKey { id, body }
+    }
+
+    const fn nothing() -> Option<(u64, Answer)> {
+        None
     }
 
     fn requests() -> (ManualClock, Requests) {
@@ -195,50 +173,82 @@ mod tests {
         (clock.clone(), Requests::new(Arc::new(clock)))
     }
 
+    fn refused() -> CallError {
+        CallError::new(Code::Capacity, "full")
+    }
+
     #[tokio::test]
     async fn a_repeat_gets_the_first_answer_and_another_body_is_refused() {
         let (_, requests) = requests();
-        let Begun::New(ticket) = requests.begin("a", 1).await else {
+        let Begun::New(ticket) = requests.begin(named(1, 1), nothing).await else {
             panic!()
         };
-        ticket.done(&status("first"));
-        let Begun::Answered(bytes) = requests.begin("a", 1).await else {
+        ticket.keep(Err(refused()));
+        let Begun::Answered(answer) = requests.begin(named(1, 1), nothing).await else {
             panic!()
         };
-        assert_eq!(Status::decode(bytes).unwrap(), status("first"));
-        assert!(matches!(requests.begin("a", 2).await, Begun::OtherBody));
-        assert!(matches!(requests.begin("b", 2).await, Begun::New(_)));
+        assert_eq!(answer, Answer::Refused(refused()));
+        let other = requests.begin(named(1, 2), nothing).await;
+        assert!(matches!(other, Begun::OtherBody));
+        let new = requests.begin(named(2, 2), nothing).await;
+        assert!(matches!(new, Begun::New(_)));
+    }
+
+    #[tokio::test]
+    async fn what_is_recorded_with_its_effect_is_known() {
+        let (_, requests) = requests();
+        let recorded = || Some((1, Answer::Done));
+        let again = requests.begin(named(1, 1), recorded).await;
+        assert!(matches!(again, Begun::Answered(Answer::Done)));
+        let other = requests.begin(named(1, 2), recorded).await;
+        assert!(matches!(other, Begun::OtherBody));
     }
 
     #[tokio::test]
     async fn a_repeat_waits_for_the_first_and_serves_itself_when_that_one_gave_up() {
         let (_, requests) = requests();
-        let Begun::New(first) = requests.begin("a", 1).await else {
+        let Begun::New(first) = requests.begin(named(1, 1), nothing).await else {
             panic!()
         };
-        let mut second = Box::pin(requests.begin("a", 1));
+        let mut second = Box::pin(requests.begin(named(1, 1), nothing));
         assert!(poll!(second.as_mut()).is_pending());
         drop(first);
         let Begun::New(second) = second.await else {
             panic!()
         };
-        let third = requests.begin("a", 1);
-        second.done(&status("second"));
+        let third = requests.begin(named(1, 1), nothing);
+        second.keep(Ok(()));
         assert!(matches!(third.now_or_never(), Some(Begun::Answered(_))));
     }
 
     #[tokio::test]
     async fn answers_are_forgotten_after_their_time() {
         let (clock, requests) = requests();
-        let Begun::New(ticket) = requests.begin("a", 1).await else {
-            panic!()
-        };
-        ticket.done(&status("a"));
-        clock.advance(KEPT_FOR);
-        let Begun::New(ticket) = requests.begin("b", 1).await else {
-            panic!()
-        };
-        ticket.done(&status("b"));
-        assert!(matches!(requests.begin("a", 2).await, Begun::New(_)));
+        for (id, wait) in [(1, Duration::ZERO), (2, KEPT_FOR)] {
+            clock.advance(wait);
+            let Begun::New(ticket) = requests.begin(named(id, 1), nothing).await else {
+                panic!()
+            };
+            ticket.keep(Ok(()));
+        }
+        let again = requests.begin(named(1, 2), nothing).await;
+        assert!(matches!(again, Begun::New(_)));
     }
+
+    /// Other processes and later versions look for the same numbers.
+    #[test]
+    fn the_numbers_of_a_request_never_change() {
+        let request = RemoveCacheRequest {
+            instance_id: "i".to_owned(),
+            block_keys: vec![1, -1],
+            ..RemoveCacheRequest::default()
+        };
+        assert_eq!(key("client-1:7", "RemoveCache", &request), NUMBERS);
+        assert_ne!(key("client-1:7", "TrimCache", &request).body, NUMBERS.body);
+    }
+
+    const NUMBERS: RequestKey = RequestKey {
+        id: 82_353_901_277_463_602_419_945_171_724_980_742_976,
+        body: 18_071_824_350_089_108_659,
+    };
 }

@@ -1,4 +1,4 @@
-//! Where a node keeps registry and cache.
+//! Where a node keeps its registry and its indexes.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,25 +8,49 @@ use kvcm_fence::ClusterId;
 use kvcm_journal::{Journal, LocalJournal, MemoryJournal, RedisJournal, Source};
 use parking_lot::Mutex;
 
-use crate::prepare::RegistryStorage;
+use crate::{index_store::IndexStore, prepare::RegistryStorage};
 
 /// Where a reign keeps what it knows.
 #[derive(Clone, Debug)]
 pub(crate) struct Stores {
     /// Storages, groups, instances.
     pub(crate) registry: Arc<dyn Journal>,
-    /// Where blocks live.
-    pub(crate) cache: Arc<dyn Journal>,
+    /// Where the registry is.
+    pub(crate) place: Arc<RegistryStorage>,
+    /// The indexes of groups that keep them in memory.
+    memory: Arc<dyn Journal>,
+    clock: Arc<dyn Clock>,
+}
+
+impl Stores {
+    /// Where an index is kept.
+    ///
+    /// # Errors
+    /// When it can never work, whatever happens.
+    pub(crate) fn index(&self, place: &IndexStore) -> anyhow::Result<Arc<dyn Journal>> {
+        Ok(match place {
+            IndexStore::Memory => self.memory.clone(),
+            // Beside the registry, where both have the same directory.
+            IndexStore::Local(path) => Arc::new(LocalJournal::new(&path.join("cache"))?),
+            IndexStore::Redis(config) => Arc::new(RedisJournal::open(
+                (**config).clone(),
+                "cache",
+                self.clock.clone(),
+            )?),
+        })
+    }
 }
 
 /// The stores of a node. Those in the memory of this process belong to one cluster; when the
 /// coordination backend names another one (it lost its data, and a node that knew nothing founded a
 /// new cluster), they begin anew: claims of the new cluster on the old ones would be refused for
 /// ever. A store outside this process is never given up like that.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct StoreSet {
     registry: Option<Arc<dyn Journal>>,
+    place: Arc<RegistryStorage>,
     private: Mutex<Option<(ClusterId, Stores)>>,
+    clock: Arc<dyn Clock>,
 }
 
 impl StoreSet {
@@ -35,13 +59,14 @@ impl StoreSet {
     /// # Errors
     /// When it can never work, whatever happens.
     pub(crate) fn open(registry: &RegistryStorage, clock: Arc<dyn Clock>) -> anyhow::Result<Self> {
+        let place = Arc::new(registry.clone());
         let registry: Option<Arc<dyn Journal>> = match registry {
             RegistryStorage::Memory => None,
             RegistryStorage::Local(path) => Some(Arc::new(
                 LocalJournal::new(&path.join("registry")).context("kvcm.registry_storage.uri")?,
             )),
             RegistryStorage::Redis(config) => Some(Arc::new(
-                RedisJournal::open((**config).clone(), "registry", clock)
+                RedisJournal::open((**config).clone(), "registry", clock.clone())
                     .context("kvcm.registry_storage.uri")?,
             )),
         };
@@ -50,8 +75,15 @@ impl StoreSet {
         }
         Ok(Self {
             registry,
+            place,
             private: Mutex::default(),
+            clock,
         })
+    }
+
+    /// Where the registry is.
+    pub(crate) fn place(&self) -> &RegistryStorage {
+        &self.place
     }
 
     /// Whether the registry can be claimed now.
@@ -77,9 +109,11 @@ impl StoreSet {
         }
         let registry = self.registry.clone();
         let new = Stores {
+            place: self.place.clone(),
             registry: registry.unwrap_or_else(|| Arc::new(MemoryJournal::new("registry"))),
             // Lost with the reign in any case: keeping each record would double the memory.
-            cache: Arc::new(MemoryJournal::without_content("cache")),
+            memory: Arc::new(MemoryJournal::without_content("cache")),
+            clock: self.clock.clone(),
         };
         *private = Some((cluster.clone(), new.clone()));
         new
@@ -94,7 +128,8 @@ mod tests {
 
     #[tokio::test]
     async fn another_cluster_gets_new_stores_and_the_same_one_the_old_ones() {
-        let stores = StoreSet::default();
+        let clock = Arc::new(kvcm_clock::ManualClock::default());
+        let stores = StoreSet::open(&RegistryStorage::Memory, clock).unwrap();
         let claim = |cluster: &ClusterId, epoch| Claim {
             cluster: cluster.clone(),
             epoch: Epoch::new(epoch).unwrap(),

@@ -8,6 +8,7 @@ mod codec;
 mod end;
 mod locations;
 mod remove;
+mod request;
 mod session;
 mod start;
 mod storage;
@@ -19,6 +20,7 @@ pub(crate) use locations::Locations;
 pub(crate) use remove::Remove;
 #[cfg(test)]
 use remove::Removed;
+pub(crate) use request::Request;
 pub(crate) use session::{FinishedSession, OpenSession};
 pub(crate) use start::Start;
 pub(crate) use storage::DefineStorage;
@@ -39,6 +41,8 @@ pub(crate) enum Op {
     Locations(Locations),
     OpenSession(OpenSession),
     FinishedSession(FinishedSession),
+    /// Whose effect the batch is; also in snapshots.
+    Request(Request),
 }
 
 /// Numbers of the operations. Stored, so they never change.
@@ -51,6 +55,7 @@ enum Number {
     Locations = 5,
     OpenSession = 6,
     FinishedSession = 7,
+    Request = 8,
 }
 
 impl Op {
@@ -64,6 +69,7 @@ impl Op {
             Self::Locations(_) => Number::Locations,
             Self::OpenSession(_) => Number::OpenSession,
             Self::FinishedSession(_) => Number::FinishedSession,
+            Self::Request(_) => Number::Request,
         };
         out.push(number as u8);
         let length_at = out.len();
@@ -77,6 +83,7 @@ impl Op {
             Self::Locations(op) => op.encode(&mut put),
             Self::OpenSession(op) => op.encode(&mut put),
             Self::FinishedSession(op) => op.encode(&mut put),
+            Self::Request(op) => op.encode(&mut put),
         }
         let length = out.len() - length_at - 4;
         let length = u32::try_from(length).unwrap_or(u32::MAX);
@@ -109,6 +116,7 @@ impl Op {
         const LOCATIONS: u8 = Number::Locations as u8;
         const OPEN_SESSION: u8 = Number::OpenSession as u8;
         const FINISHED_SESSION: u8 = Number::FinishedSession as u8;
+        const REQUEST: u8 = Number::Request as u8;
         let mut take = Take(body);
         let op = match number {
             DEFINE_STORAGE => DefineStorage::decode(&mut take).map(Self::DefineStorage),
@@ -118,6 +126,7 @@ impl Op {
             LOCATIONS => Locations::decode(&mut take).map(Self::Locations),
             OPEN_SESSION => OpenSession::decode(&mut take).map(Self::OpenSession),
             FINISHED_SESSION => FinishedSession::decode(&mut take).map(Self::FinishedSession),
+            REQUEST => Request::decode(&mut take).map(Self::Request),
             unknown => Err(DecodeError::UnknownOperation(unknown)),
         }?;
         take.end()?;
@@ -128,10 +137,13 @@ impl Op {
 #[cfg(test)]
 mod tests {
     use kvcm_index::{Grant, State};
+    use kvcm_journal::RequestKey;
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{mask::Success, session_id::SessionId};
+    use crate::{
+        RequestOutcome, Skipped, answered::StartedBefore, mask::Success, session_id::SessionId,
+    };
 
     fn grant() -> impl Strategy<Value = Grant> {
         (0u64..1 << 53, any::<u64>()).prop_map(|(epoch, counter)| Grant { epoch, counter })
@@ -201,6 +213,31 @@ mod tests {
         ]
     }
 
+    fn request() -> impl Strategy<Value = Request> {
+        let skipped = prop_oneof![
+            (0usize..1 << 20).prop_map(Skipped::Offset),
+            prop::collection::vec(any::<bool>(), 0..20).prop_map(Skipped::Bools),
+        ];
+        let outcome = prop_oneof![
+            Just(RequestOutcome::Done),
+            ".{0,9}".prop_map(|why| RequestOutcome::BadMask(why.into())),
+            (session(), grant(), any::<u16>(), skipped).prop_map(
+                |(session, grant, storage, skipped)| {
+                    RequestOutcome::Started(Box::new(StartedBefore {
+                        session,
+                        grant,
+                        storage,
+                        skipped,
+                    }))
+                }
+            ),
+        ];
+        (any::<(u128, u64)>(), outcome).prop_map(|((id, body), outcome)| Request {
+            key: RequestKey { id, body },
+            outcome,
+        })
+    }
+
     fn op() -> impl Strategy<Value = Op> {
         let ending = prop_oneof![
             Just(Ending::Expired),
@@ -214,6 +251,7 @@ mod tests {
             start().prop_map(Op::Start),
             (session(), ending).prop_map(|(session, ending)| Op::End(End { session, ending })),
             in_snapshots(),
+            request().prop_map(Op::Request),
             (".{0,9}", prop::collection::vec(removed, 0..3))
                 .prop_map(|(instance, removed)| Op::Remove(Remove { instance, removed })),
         ]
@@ -328,6 +366,38 @@ mod tests {
         assert_eq!(
             hex(&bytes),
             include_str!("../../tests/fixtures/ops_v1.hex").trim()
+        );
+    }
+
+    /// Added to version 1 later.
+    #[test]
+    fn requests_read_and_write_their_fixture() {
+        let key = RequestKey {
+            id: (3 << 64) | 1,
+            body: 7,
+        };
+        let before = StartedBefore {
+            session: "abcdefghijklmnopqrstuvwxyz012345".parse().unwrap(),
+            grant: Grant {
+                epoch: 7,
+                counter: 9,
+            },
+            storage: 3,
+            skipped: Skipped::Bools(vec![true, false, true]),
+        };
+        let outcomes = [
+            RequestOutcome::Done,
+            RequestOutcome::Started(Box::new(before)),
+            RequestOutcome::BadMask("no".into()),
+        ];
+        let ops = outcomes.map(|outcome| Op::Request(Request { key, outcome }));
+        let mut bytes = Vec::new();
+        ops.iter().for_each(|op| op.encode(&mut bytes));
+        let decoded: Result<Vec<_>, _> = Op::decode_all(&bytes).into_iter().collect();
+        assert_eq!(decoded.as_deref(), Ok(&ops[..]));
+        assert_eq!(
+            hex(&bytes),
+            include_str!("../../tests/fixtures/requests_v1.hex").trim()
         );
     }
 

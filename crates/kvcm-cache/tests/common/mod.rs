@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use kvcm_cache::{
     Blocks, CacheManager, Config, Error, FinishRequest, LocateRequest, Mask, MetaRequest,
-    QueryType, Recovered, RemoveRequest, StartRequest, Started, TrimRequest, TrimStrategy, View,
+    QueryType, Recovered, RemoveRequest, StartRequest, Started, Surroundings, TrimRequest,
+    TrimStrategy, View,
 };
 use kvcm_clock::{Clock, ManualClock};
 use kvcm_fence::{Claim, Epoch, Incarnation};
@@ -224,6 +225,7 @@ impl Fixture {
         let request = RemoveRequest {
             instance_id: "i1",
             blocks: Blocks::keys(keys),
+            request: None,
         };
         self.cache.remove(&request).await
     }
@@ -232,6 +234,7 @@ impl Fixture {
         let request = TrimRequest {
             instance_id: "i1",
             strategy: TrimStrategy::RemoveAllCache,
+            request: None,
         };
         self.cache.trim(&request).await
     }
@@ -248,13 +251,8 @@ async fn open(
         .claim(claim(epoch), config.journal_timeout)
         .await
         .unwrap();
-    CacheManager::open(
-        Arc::clone(registry),
-        writer,
-        Arc::clone(clock),
-        config.clone(),
-    )
-    .await
+    let surroundings = Surroundings::new(Arc::clone(registry), Arc::clone(clock), config.clone());
+    CacheManager::open(surroundings, writer).await
 }
 
 pub fn start(keys: &[i64]) -> StartRequest<'_> {
@@ -264,6 +262,7 @@ pub fn start(keys: &[i64]) -> StartRequest<'_> {
         spec_group_names: &[],
         write_timeout_seconds: 60,
         min_replica_count: 0,
+        request: None,
     }
 }
 
@@ -272,6 +271,7 @@ pub fn finish<'a>(session_id: &'a str, mask: Mask<'a>) -> FinishRequest<'a> {
         instance_id: "i1",
         session_id,
         success_blocks: Some(mask),
+        request: None,
     }
 }
 

@@ -83,6 +83,14 @@ pub static KEYS: &[Key] = &[
          something else",
         |config, text| flag(text).map(|value| config.allow_private_stores = value),
     ),
+    Key::number(
+        "kvcm.index.snapshot_log_bytes",
+        "16777216",
+        [1, 1 << 40],
+        "the journal of an index is replaced by a snapshot once it is as long as the last one, \
+         and at least so many bytes; see STORES.md",
+        |config, value| config.snapshot_log_bytes = value,
+    ),
     Key::text(
         "kvcm.startup_config",
         "",

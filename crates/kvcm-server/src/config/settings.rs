@@ -38,6 +38,8 @@ pub struct Config {
     pub startup_config: Option<PathBuf>,
     /// Run although the stores of the nodes may silently differ.
     pub allow_private_stores: bool,
+    /// A shorter journal of an index, in bytes, is not replaced by a snapshot.
+    pub snapshot_log_bytes: u64,
 }
 
 /// How the node takes part in elections.
@@ -241,6 +243,7 @@ impl Config {
             },
             startup_config: None,
             allow_private_stores: false,
+            snapshot_log_bytes: 0,
         }
     }
 }

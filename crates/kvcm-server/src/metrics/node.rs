@@ -2,8 +2,14 @@
 
 use std::sync::Arc;
 
+use kvcm_cache::Snapshots;
+
 use super::families::{Kind, Sink, Source};
-use crate::{cluster::Cluster, node::VERSION, reign::Reigns};
+use crate::{
+    cluster::Cluster,
+    node::VERSION,
+    reign::{Reign, Reigns},
+};
 
 /// This node, the others, and what a leader keeps in memory.
 #[derive(Debug)]
@@ -41,7 +47,7 @@ impl NodeState {
         let Some(reign) = epoch.and_then(|epoch| self.reigns.current(epoch)) else {
             return;
         };
-        let counts = reign.cache.counts();
+        let counts = reign.caches.counts();
         sink.gauge(
             "index_keys",
             "Block keys in the index, in any state",
@@ -56,7 +62,45 @@ impl NodeState {
             "Write sessions that are open",
             counts.sessions as f64,
         );
+        let (open, closed) = reign.caches.open_and_closed();
+        let samples: [(&[_], f64); 2] = [
+            (&[("state", "open")], open as f64),
+            (&[("state", "closed")], closed as f64),
+        ];
+        let help = "Stores of indexes; a closed one is tried again, and its groups have no index";
+        sink.family(Kind::Gauge, "cache_stores", help, &samples);
+        let recovery = reign.caches.recovery();
+        let help = "How long the recovery of the slowest index of this reign took";
+        sink.gauge("cache_recovery_seconds", help, recovery.took.as_secs_f64());
+        let help = "Operations that the recovery of this reign left out: of instances that are \
+                    not registered any more, or not understood";
+        sink.gauge("cache_recovery_skipped", help, recovery.skipped as f64);
+        let help = "Parts of the indexes' journals that are damaged and were left out";
+        sink.gauge("cache_recovery_damaged", help, recovery.damaged as f64);
+        journals(&reign, sink);
     }
+}
+
+/// The journals of the indexes.
+fn journals(reign: &Reign, sink: &mut dyn Sink) {
+    let (mut all, mut log) = (Snapshots::default(), 0);
+    for cache in reign.caches.all() {
+        let snapshots = cache.snapshots();
+        all.written += snapshots.written;
+        all.failed += snapshots.failed;
+        all.bytes += snapshots.bytes;
+        log += cache.log_size().bytes;
+    }
+    let samples: [(&[_], f64); 2] = [
+        (&[("result", "written")], all.written as f64),
+        (&[("result", "failed")], all.failed as f64),
+    ];
+    let help = "Snapshots of indexes in this reign, by what became of them";
+    sink.family(Kind::Gauge, "cache_snapshots", help, &samples);
+    let help = "Bytes of the last snapshots of all indexes";
+    sink.gauge("cache_snapshot_bytes", help, all.bytes as f64);
+    let help = "Bytes that the journals of all indexes hold since their last snapshots";
+    sink.gauge("cache_log_bytes", help, log as f64);
 }
 
 impl Source for NodeState {

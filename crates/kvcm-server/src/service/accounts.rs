@@ -22,20 +22,22 @@ impl Services {
     pub(crate) async fn add_account(
         &self,
         context: &CallContext,
-        request: admin::AddAccountRequest,
+        mut request: admin::AddAccountRequest,
     ) -> admin::CommonResponse {
         let trace_id = request.trace_id.clone();
+        // What is left is told apart by a hash that is kept, and would betray a password.
+        let password = std::mem::take(&mut request.password);
         self.change(
             context,
             "AddAccount",
             &trace_id,
             request,
             async |reign, request| {
-                let role = check(&request)?;
+                let role = check(&request, &password)?;
                 let account = Account {
                     user_name: request.user_name,
                     role,
-                    password: Some(self.hashing.hash(request.password).await?),
+                    password: Some(self.hashing.hash(password).await?),
                 };
                 let added = reign.registry.add_account(account).await;
                 added.map_err(|error| reign.registry_error(&error))
@@ -88,9 +90,9 @@ impl Services {
 }
 
 /// Whether the request can be an account; gives its role.
-fn check(request: &admin::AddAccountRequest) -> Result<Role, CallError> {
+fn check(request: &admin::AddAccountRequest, password: &str) -> Result<Role, CallError> {
     let role = Role::from_number(request.role);
-    let length = request.password.len();
+    let length = password.len();
     let fields = [
         ("user_name", request.user_name.is_empty()),
         ("password", length == 0 || length > PASSWORD_MAX),

@@ -107,7 +107,7 @@ impl Services {
                 mask: own::mask(request.block_mask.as_ref()),
             };
             let mut reply = admin::GetCacheMetaResponse::default();
-            reign.cache.meta(&lookup, |answer| {
+            reign.cache(&request.instance_id)?.meta(&lookup, |answer| {
                 reply.locations.push(own::location(&answer.view));
                 reply.metas.push(answer.to_json());
             })?;
@@ -131,8 +131,9 @@ impl Services {
                 let remove = kvcm_cache::RemoveRequest {
                     instance_id: &request.instance_id,
                     blocks: convert::blocks(&request.block_keys, &request.token_ids),
+                    request: reign.request,
                 };
-                let removed = reign.cache.remove(&remove).await;
+                let removed = reign.cache(&request.instance_id)?.remove(&remove).await;
                 removed.map(drop).map_err(|error| reign.cache_error(error))
             },
         )

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use kvcm_cache::RequestOutcome;
 use kvcm_clock::wall_clock_ms;
 use kvcm_fence::Epoch;
 use kvcm_proto::admin;
@@ -12,7 +13,8 @@ use crate::{
     http::CallContext,
     reign::Reign,
     reply::{CallError, Code, Header, Reply},
-    requests::{Begun, fingerprint},
+    requests::{self, Answer, Begun},
+    turn::Turn,
 };
 
 impl Services {
@@ -38,17 +40,19 @@ impl Services {
         self.answer(trace_id, admission.epoch(), result)
     }
 
-    /// Serves a call that changes something. With a request id a repeat gets the same answer.
+    /// Serves a call that changes something. With a request id a repeat gets the same answer: one
+    /// that an index or the registry has recorded is told anew by `again`.
     pub(super) async fn write<R, Q, F>(
         &self,
         context: &CallContext,
         rpc: &str,
         trace_id: &str,
         request: Q,
-        work: impl FnOnce(Arc<Reign>, Q) -> F + Send,
+        work: impl FnOnce(Turn, Q) -> F + Send,
+        again: impl FnOnce(&Reign, &Q, Option<RequestOutcome>) -> Result<R, CallError> + Send,
     ) -> R
     where
-        R: Reply + Message,
+        R: Reply,
         Q: Message,
         F: Future<Output = Result<R, CallError>> + Send,
     {
@@ -60,45 +64,47 @@ impl Services {
             return self.answer(trace_id, epoch, Err(fault.clone()));
         }
         let Some(id) = &context.request_id else {
-            let result = work(reign.clone(), request).await;
+            let result = work(Turn::new(reign.clone(), None), request).await;
             let result = admission.confirm().map_err(unknown).and(result);
             return self.answer(trace_id, epoch, result);
         };
-        let body = fingerprint(rpc, &request);
-        match reign.requests.begin(id, body).await {
+        let key = requests::key(id, rpc, &request);
+        let recorded = || reign.recorded(key.id);
+        let result = match reign.requests.begin(key, recorded).await {
             Begun::New(ticket) => {
-                let result = work(reign.clone(), request).await;
+                let turn = Turn::new(reign.clone(), Some(key));
+                let result = work(turn, request).await;
                 let result = admission.confirm().map_err(unknown).and(result);
+                let result = result.map_err(|error| match recorded() {
+                    None | Some((_, Answer::Recorded(RequestOutcome::BadMask(_)))) => error,
+                    // An earlier try, whose outcome was not known, was stored meanwhile.
+                    Some(_) => asked_again(),
+                });
                 // A failure that is nobody's fault may not come again: the repeat tries once more.
                 let passes = |code| matches!(code, Code::Io | Code::Internal);
                 let is_definite = !matches!(&result, Err(error) if passes(error.code));
-                let reply: R = self.answer(trace_id, epoch, result);
-                if is_definite {
-                    ticket.done(&reply);
+                if is_definite && recorded().is_none() {
+                    ticket.keep(result.as_ref().map(drop).map_err(Clone::clone));
                 }
-                reply
+                result
             }
             Begun::Answered(answer) => {
-                let result = R::decode(answer).map_err(|error| {
-                    CallError::new(
-                        Code::Internal,
-                        format!("the kept answer is damaged: {error}"),
-                    )
-                });
-                match admission.confirm().map_err(unknown).and(result) {
-                    Ok(reply) => reply,
-                    Err(error) => self.answer(trace_id, epoch, Err(error)),
-                }
+                let told = match answer {
+                    Answer::Refused(error) => Err(error),
+                    Answer::Recorded(RequestOutcome::BadMask(why)) => {
+                        Err(CallError::new(Code::InvalidArgument, why))
+                    }
+                    Answer::Recorded(outcome) => again(&reign, &request, Some(outcome)),
+                    Answer::Done => again(&reign, &request, None),
+                };
+                admission.confirm().map_err(unknown).and(told)
             }
             Begun::OtherBody => {
                 let message = format!("request id `{id}` was used for another request");
-                self.answer(
-                    trace_id,
-                    epoch,
-                    Err(CallError::new(Code::InvalidArgument, message)),
-                )
+                Err(CallError::new(Code::InvalidArgument, message))
             }
-        }
+        };
+        self.answer(trace_id, epoch, result)
     }
 
     /// Serves a call of AdminService that changes something and answers with nothing but how it
@@ -109,7 +115,7 @@ impl Services {
         rpc: &str,
         trace_id: &str,
         request: Q,
-        work: impl FnOnce(Arc<Reign>, Q) -> F + Send,
+        work: impl FnOnce(Turn, Q) -> F + Send,
     ) -> admin::CommonResponse
     where
         Q: Message,
@@ -117,11 +123,12 @@ impl Services {
     {
         // Its answers are of another type than those of the calls that MetaService has as well.
         let rpc = format!("admin.{rpc}");
-        let work = |reign, request| {
-            let done = work(reign, request);
+        let work = |turn, request| {
+            let done = work(turn, request);
             async move { done.await.map(|()| admin::CommonResponse::default()) }
         };
-        self.write(context, &rpc, trace_id, request, work).await
+        self.write(context, &rpc, trace_id, request, work, said_all)
+            .await
     }
 
     /// Lets the call in when this node leads, in an epoch that the client accepts.
@@ -149,6 +156,20 @@ impl Services {
         reply.set_header(header.by_leader(epoch, &self.cluster));
         reply
     }
+}
+
+/// Tells an answer anew that is nothing but its header.
+pub(super) fn said_all<R: Reply, Q>(
+    _: &Reign,
+    _: &Q,
+    _: Option<RequestOutcome>,
+) -> Result<R, CallError> {
+    Ok(R::default())
+}
+
+fn asked_again() -> CallError {
+    let message = "an earlier call with this request id was stored after all, ask again";
+    CallError::new(Code::Io, message)
 }
 
 /// Whether a leader may ever have had this epoch. Epochs start at the wall clock's milliseconds and

@@ -2,16 +2,18 @@
 
 use kvcm_cache::{
     Blocks, ErrorKind, FinishRequest, LocateLenRequest, LocateRequest, MetaRequest, QueryType,
-    RemoveRequest, StartRequest, TrimRequest, TrimStrategy, View,
+    RemoveRequest, RequestOutcome, StartRequest, Started, TrimRequest, TrimStrategy, View,
 };
+use kvcm_journal::RequestKey;
 use kvcm_proto::meta;
 
-use super::Services;
+use super::{Services, leader_only::said_all};
 use crate::{
     convert::{self, blocks, meta::mask},
     http::CallContext,
     reign::Reign,
     reply::{CallError, Header, millis},
+    turn::Turn,
 };
 
 impl Services {
@@ -22,25 +24,18 @@ impl Services {
         request: meta::RegisterInstanceRequest,
     ) -> meta::RegisterInstanceResponse {
         let trace_id = request.trace_id.clone();
-        let work = async |reign: std::sync::Arc<Reign>, request: meta::RegisterInstanceRequest| {
+        let work = async |reign: Turn, request: meta::RegisterInstanceRequest| {
             let registered = reign
                 .registry
                 .register_instance(convert::meta::registration(request))
                 .await;
             let registered = registered.map_err(|error| reign.registry_error(&error))?;
-            let group = reign.registry.group(&registered.instance.group);
-            let group = group.as_deref();
-            Ok(meta::RegisterInstanceResponse {
-                storage_configs: group.map_or_else(String::new, |group| {
-                    reign.registry.storage_configs_json(group)
-                }),
-                extra_info: group
-                    .map(|group| group.extra_info.clone())
-                    .filter(|text| !text.is_empty()),
-                header: None,
-            })
+            Ok(registered_in(&reign, &registered.instance.group))
         };
-        self.write(context, "RegisterInstance", &trace_id, request, work)
+        let again = |reign: &Reign, request: &meta::RegisterInstanceRequest, _| {
+            Ok(registered_in(reign, &request.instance_group))
+        };
+        self.write(context, "RegisterInstance", &trace_id, request, work, again)
             .await
     }
 
@@ -79,7 +74,9 @@ impl Services {
             };
             let mut locations = Vec::new();
             let mut sink = |view: &View<'_>| locations.push(convert::meta::location(view));
-            let found = reign.cache.locate(&lookup, &mut sink)?;
+            let found = reign
+                .cache(&request.instance_id)?
+                .locate(&lookup, &mut sink)?;
             self.metrics
                 .lookups()
                 .count(asked(reign, &request.instance_id, blocks), found);
@@ -99,12 +96,14 @@ impl Services {
         self.read(context, &request.trace_id, |reign| {
             let blocks = blocks(&request.block_keys, &request.token_ids);
             let query = query_type(request.query_type, &request.instance_id, blocks)?;
-            let found = reign.cache.locate_len(&LocateLenRequest {
-                instance_id: &request.instance_id,
-                query,
-                blocks,
-                window: request.sw_size,
-            })?;
+            let found = reign
+                .cache(&request.instance_id)?
+                .locate_len(&LocateLenRequest {
+                    instance_id: &request.instance_id,
+                    query,
+                    blocks,
+                    window: request.sw_size,
+                })?;
             self.metrics
                 .lookups()
                 .count(asked(reign, &request.instance_id, blocks), found);
@@ -129,7 +128,7 @@ impl Services {
                 mask: mask(request.block_mask.as_ref()),
             };
             let mut reply = meta::GetCacheMetaResponse::default();
-            reign.cache.meta(&lookup, |answer| {
+            reign.cache(&request.instance_id)?.meta(&lookup, |answer| {
                 reply.locations.push(convert::meta::location(&answer.view));
                 reply.metas.push(answer.to_json());
             })?;
@@ -144,27 +143,21 @@ impl Services {
         request: meta::StartWriteCacheRequest,
     ) -> meta::StartWriteCacheResponse {
         let trace_id = request.trace_id.clone();
-        let work = async |reign: std::sync::Arc<Reign>, request: meta::StartWriteCacheRequest| {
-            let start = StartRequest {
-                instance_id: &request.instance_id,
-                blocks: blocks(&request.block_keys, &request.token_ids),
-                spec_group_names: &request.location_spec_group_names,
-                write_timeout_seconds: request.write_timeout_seconds,
-                min_replica_count: request.min_replica_count(),
-            };
-            let started = reign.cache.start_write(&start).await;
-            let started = started.map_err(|error| reign.cache_error(error))?;
-            let mut locations = Vec::with_capacity(started.granted.len());
-            let mut sink = |view: &View<'_>| locations.push(convert::meta::location(view));
-            started.granted.write_to(&mut sink);
-            Ok(meta::StartWriteCacheResponse {
-                header: None,
-                write_session_id: started.session_id.to_string(),
-                block_mask: Some(convert::skipped(started.skipped)),
-                locations,
-            })
+        let work = async |reign: Turn, request: meta::StartWriteCacheRequest| {
+            let cache = reign.cache(&request.instance_id)?;
+            let begun = cache
+                .start_write(&start_request(&request, reign.request))
+                .await;
+            Ok(started(begun.map_err(|error| reign.cache_error(error))?))
         };
-        self.write(context, "StartWriteCache", &trace_id, request, work)
+        let again = |reign: &Reign, request: &meta::StartWriteCacheRequest, outcome| {
+            let cache = reign.cache(&request.instance_id)?;
+            // Never done without a record of what was granted.
+            let outcome = Option::unwrap_or(outcome, RequestOutcome::Done);
+            let begun = cache.started_again(&start_request(request, None), &outcome);
+            Ok(started(begun.map_err(|error| reign.cache_error(error))?))
+        };
+        self.write(context, "StartWriteCache", &trace_id, request, work, again)
             .await
     }
 
@@ -175,7 +168,7 @@ impl Services {
         request: meta::FinishWriteCacheRequest,
     ) -> meta::CommonResponse {
         let trace_id = request.trace_id.clone();
-        let work = async |reign: std::sync::Arc<Reign>, request: meta::FinishWriteCacheRequest| {
+        let work = async |reign: Turn, request: meta::FinishWriteCacheRequest| {
             let finish = FinishRequest {
                 instance_id: &request.instance_id,
                 session_id: &request.write_session_id,
@@ -183,13 +176,24 @@ impl Services {
                     .success_blocks
                     .as_ref()
                     .map(|blocks| mask(Some(blocks))),
+                request: reign.request,
             };
-            let finished = reign.cache.finish_write(&finish).await;
+            let finished = reign
+                .cache(&request.instance_id)?
+                .finish_write(&finish)
+                .await;
             finished.map_err(|error| reign.cache_error(error))?;
             Ok(meta::CommonResponse::default())
         };
-        self.write(context, "FinishWriteCache", &trace_id, request, work)
-            .await
+        self.write(
+            context,
+            "FinishWriteCache",
+            &trace_id,
+            request,
+            work,
+            said_all,
+        )
+        .await
     }
 
     /// Removes some blocks.
@@ -199,16 +203,17 @@ impl Services {
         request: meta::RemoveCacheRequest,
     ) -> meta::CommonResponse {
         let trace_id = request.trace_id.clone();
-        let work = async |reign: std::sync::Arc<Reign>, request: meta::RemoveCacheRequest| {
+        let work = async |reign: Turn, request: meta::RemoveCacheRequest| {
             let remove = RemoveRequest {
                 instance_id: &request.instance_id,
                 blocks: blocks(&request.block_keys, &request.token_ids),
+                request: reign.request,
             };
-            let removed = reign.cache.remove(&remove).await;
+            let removed = reign.cache(&request.instance_id)?.remove(&remove).await;
             removed.map_err(|error| reign.cache_error(error))?;
             Ok(meta::CommonResponse::default())
         };
-        self.write(context, "RemoveCache", &trace_id, request, work)
+        self.write(context, "RemoveCache", &trace_id, request, work, said_all)
             .await
     }
 
@@ -219,7 +224,7 @@ impl Services {
         request: meta::TrimCacheRequest,
     ) -> meta::CommonResponse {
         let trace_id = request.trace_id.clone();
-        let work = async |reign: std::sync::Arc<Reign>, request: meta::TrimCacheRequest| {
+        let work = async |reign: Turn, request: meta::TrimCacheRequest| {
             let strategy = TrimStrategy::from_number(request.strategy);
             let missing = [
                 ("instance_id", request.instance_id.is_empty()),
@@ -228,12 +233,13 @@ impl Services {
             let trim = TrimRequest {
                 instance_id: &request.instance_id,
                 strategy: valid(strategy, &missing)?,
+                request: reign.request,
             };
-            let trimmed = reign.cache.trim(&trim).await;
+            let trimmed = reign.cache(&request.instance_id)?.trim(&trim).await;
             trimmed.map_err(|error| reign.cache_error(error))?;
             Ok(meta::CommonResponse::default())
         };
-        self.write(context, "TrimCache", &trace_id, request, work)
+        self.write(context, "TrimCache", &trace_id, request, work, said_all)
             .await
     }
 
@@ -256,6 +262,49 @@ impl Services {
             leader_endpoint: leader.endpoint.map(Into::into),
             self_role: Some(self.cluster.role().as_str().to_owned()),
         }
+    }
+}
+
+/// The answer to a registration.
+fn registered_in(reign: &Reign, group: &str) -> meta::RegisterInstanceResponse {
+    let group = reign.registry.group(group);
+    let group = group.as_deref();
+    meta::RegisterInstanceResponse {
+        storage_configs: group.map_or_else(String::new, |group| {
+            reign.registry.storage_configs_json(group)
+        }),
+        extra_info: group
+            .map(|group| group.extra_info.clone())
+            .filter(|text| !text.is_empty()),
+        header: None,
+    }
+}
+
+/// What StartWriteCache asks for.
+fn start_request(
+    request: &meta::StartWriteCacheRequest,
+    key: Option<RequestKey>,
+) -> StartRequest<'_> {
+    StartRequest {
+        instance_id: &request.instance_id,
+        blocks: blocks(&request.block_keys, &request.token_ids),
+        spec_group_names: &request.location_spec_group_names,
+        write_timeout_seconds: request.write_timeout_seconds,
+        min_replica_count: request.min_replica_count(),
+        request: key,
+    }
+}
+
+/// The answer to it.
+fn started(started: Started) -> meta::StartWriteCacheResponse {
+    let mut locations = Vec::with_capacity(started.granted.len());
+    let mut sink = |view: &View<'_>| locations.push(convert::meta::location(view));
+    started.granted.write_to(&mut sink);
+    meta::StartWriteCacheResponse {
+        header: None,
+        write_session_id: started.session_id.to_string(),
+        block_mask: Some(convert::skipped(started.skipped)),
+        locations,
     }
 }
 

@@ -1,6 +1,7 @@
 //! AdminService: the whole registry as a text, and back.
 
 use kvcm_proto::admin;
+use kvcm_registry::Registry;
 
 use super::Services;
 use crate::{http::CallContext, reply::CallError};
@@ -31,8 +32,14 @@ impl Services {
             if request.config_snapshot.is_empty() {
                 return Err(CallError::missing(&["config_snapshot"]));
             }
-            let loaded = reign.registry.load_config_snapshot(&request.config_snapshot);
-            let loaded = loaded.await.map_err(|error| reign.registry_error(&error))?;
+            let text = &request.config_snapshot;
+            let groups = Registry::groups_in_snapshot(text);
+            for group in groups.map_err(|error| reign.registry_error(&error))? {
+                reign.check_group(&group).await?;
+            }
+            let loaded = reign.registry.load_config_snapshot(text).await;
+            reign.caches.refresh();
+            let loaded = loaded.map_err(|error| reign.registry_error(&error))?;
             if !loaded.without_password.is_empty() {
                 tracing::warn!(
                     accounts = ?loaded.without_password,
