@@ -78,7 +78,7 @@ impl History {
     }
 
     /// Acknowledged writes: the call and its keys.
-    fn writes(&self) -> impl Iterator<Item = (&Call, &[i64])> {
+    pub(crate) fn writes(&self) -> impl Iterator<Item = (&Call, &[i64])> {
         self.calls.iter().filter_map(|call| match &call.what {
             What::Written { keys } => Some((call, keys.as_slice())),
             _ => None,

@@ -27,14 +27,22 @@ pub(crate) async fn start(
     redis: Option<&RedisServer>,
     dir: &Path,
 ) -> anyhow::Result<Cluster> {
-    let uri = match redis {
-        Some(server) => server.uri(),
-        None => format!("file://{}", dir.join("coordination").display()),
+    let (uri, kind, store) = match redis {
+        Some(server) => {
+            let store = format!("{}?cluster_name=demo", server.uri());
+            (server.uri(), "redis", store)
+        }
+        None => {
+            let store = format!("local://{}", dir.join("store").display());
+            let lock = format!("file://{}", dir.join("coordination").display());
+            (lock, "local", store)
+        }
     };
+    let index = json!({ "storage_type": kind, "storage_uri": store });
     let startup = dir.join("startup.json");
     let blocks = dir.join("blocks");
     fs::create_dir_all(&blocks)?;
-    fs::write(&startup, startup_config(&blocks).to_string())?;
+    fs::write(&startup, startup_config(&blocks, &index).to_string())?;
     let Some(startup) = startup.to_str() else {
         bail!(
             "the temporary directory {} has a name that is not text",
@@ -44,9 +52,7 @@ pub(crate) async fn start(
     let lease = Duration::from_millis(options.lease_ms);
     let spec = ClusterSpec::new(options.nodes.into(), dir, &uri, lease)?
         .set("kvcm.startup_config", startup)
-        // Registry and index are private to each node as long as they are volatile; that is what
-        // is demonstrated.
-        .set("kvcm.allow_private_stores", "true")
+        .set("kvcm.registry_storage.uri", &store)
         // The longest prompt of today's traces at one token a block.
         .set("kvcm.service.max_keys_per_request", "1000000");
     Cluster::start(spec).await
@@ -54,7 +60,7 @@ pub(crate) async fn start(
 
 /// A storage inside the run's directory, and limits that no trace reaches: what is evicted cannot
 /// be told from what is lost.
-fn startup_config(blocks: &Path) -> serde_json::Value {
+fn startup_config(blocks: &Path, index: &serde_json::Value) -> serde_json::Value {
     let unlimited = 1_000_000_000_000_000_u64;
     json!({
         "storage_config": {
@@ -71,7 +77,10 @@ fn startup_config(blocks: &Path) -> serde_json::Value {
                 "capacity": unlimited,
                 "quota_config": [{ "storage_type": "file", "capacity": unlimited }],
             },
-            "cache_config": { "meta_indexer_config": { "max_key_count": 100_000_000 } },
+            "cache_config": { "meta_indexer_config": {
+                "max_key_count": 100_000_000,
+                "meta_storage_backend_config": index,
+            } },
         },
     })
 }

@@ -1,11 +1,11 @@
 //! Everything that a run saw.
 
-use std::time::Duration;
+use std::{collections::HashSet, time::Duration};
 
 use kvcm_clock::Moment;
 
 use super::phase::Tally;
-use crate::{Change, History, reigns};
+use crate::{Change, History, WrongRead, check_reads, reigns};
 
 /// Something done to the cluster.
 #[derive(Clone, Debug)]
@@ -48,6 +48,22 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
+    /// Different blocks that were acknowledged.
+    pub(super) fn acknowledged_blocks(&self) -> u64 {
+        let keys = self.history.writes().flat_map(|(_, keys)| keys);
+        keys.collect::<HashSet<_>>().len() as u64
+    }
+
+    /// Different blocks that were acknowledged and missed later.
+    pub(super) fn lost_blocks(&self) -> u64 {
+        let wrong = check_reads(&self.history);
+        let lost = wrong.iter().filter_map(|wrong| match wrong {
+            WrongRead::Lost { key, .. } => Some(key),
+            WrongRead::Phantom { .. } => None,
+        });
+        lost.collect::<HashSet<_>>().len() as u64
+    }
+
     /// From each reign that engines saw to the next.
     pub(super) fn changes(&self) -> Vec<Change> {
         let reigns = reigns(&self.history);
@@ -104,7 +120,7 @@ pub(crate) mod tests {
     pub(crate) fn good() -> Outcome {
         let lookup = What::Lookup {
             keys: [1, 2].into(),
-            hits: 0,
+            hits: 2,
         };
         Outcome {
             history: History {

@@ -60,6 +60,8 @@ impl Outcome {
         let row = |title: &str, count: u64, note: &str| {
             [title.to_owned(), thousands(count), note.to_owned()]
         };
+        let lost = self.lost_blocks();
+        let acknowledged = self.acknowledged_blocks();
         let rows = [
             row(
                 "calls",
@@ -69,15 +71,12 @@ impl Outcome {
             row("errors that reached an engine", self.errors, ""),
             row("retries and redirects inside calls", self.retries, ""),
             row(
-                "write sessions redone",
-                self.sessions_redone,
-                "the index is volatile",
+                "blocks lost",
+                lost,
+                &format!("of {} that were acknowledged", thousands(acknowledged)),
             ),
-            row(
-                "registrations redone",
-                self.registrations_redone,
-                "the registry is volatile",
-            ),
+            row("write sessions redone", self.sessions_redone, ""),
+            row("registrations redone", self.registrations_redone, ""),
         ];
         text.push('\n');
         text.push_str(&table([Text(""), Number(""), Text("")], &rows));
@@ -164,8 +163,9 @@ mod tests {
             "phase               requests  blocks looked up  hit ratio  blocks written\n",
             "all                        4                 8     50.0 %               4\n",
             "errors that reached an engine       0\n",
+            "blocks lost                         0  of 2 that were acknowledged\n",
             "    3  node-1             0.01 s       0.01 s        1       1\n",
-            "3 to 8  SIGKILL of node-1 at 0.50 s                    1100.0 ms  0 of 2 asked for again\n",
+            "3 to 8  SIGKILL of node-1 at 0.50 s                    1100.0 ms  2 of 2 asked for again\n",
         ] {
             assert!(text.contains(line), "{line}\n{text}");
         }

@@ -35,6 +35,14 @@ impl Outcome {
                 ));
             }
         }
+        // Registry, index and sessions are durable: engines hear nothing of a change of leader.
+        let redone = [
+            ("write sessions", self.sessions_redone),
+            ("registrations", self.registrations_redone),
+        ];
+        for (what, count) in redone.into_iter().filter(|(_, count)| *count > 0) {
+            mistakes.push(format!("{count} {what} were lost with their leader"));
+        }
         // A run in which nothing happens must not pass.
         for incident in self
             .incidents
@@ -129,6 +137,15 @@ mod tests {
                 .push(call(8, "127.0.0.1:3", 3000, What::Other));
         });
         assert_eq!(text, "epoch 8 had 2 leaders");
+        let text = mistakes(&|outcome| {
+            outcome.sessions_redone = 2;
+            outcome.registrations_redone = 1;
+        });
+        assert_eq!(
+            text,
+            "2 write sessions were lost with their leader\n1 registrations were lost with their \
+             leader"
+        );
         let text = mistakes(&|outcome| outcome.history.calls.truncate(1));
         assert_eq!(text, "no leader followed after: SIGKILL of node-1");
         let text = mistakes(&|outcome| outcome.history.calls.truncate(2));
