@@ -3,6 +3,7 @@
 //! One file per command. Depends on no product crate, so that it works while they do not.
 
 mod bench;
+mod chaos;
 mod codegen;
 mod demo;
 mod dist;
@@ -74,6 +75,15 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
+    /// Torment a real cluster and check what its clients were told: `cargo xtask chaos --help`
+    #[command(disable_help_flag = true)]
+    Chaos {
+        /// Arguments of the torment
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
+    /// The same for hours, on one backend after the other
+    Soak(chaos::Soak),
     /// Kill and stop processes that contend for one lock, a thousand times
     Torture(torture::Torture),
     /// Pack what is shipped, a tarball and a Debian package in target/dist, and start both
@@ -114,6 +124,11 @@ fn main() -> ExitCode {
             Ok(code) => return code,
             Err(error) => Err(error),
         },
+        Task::Chaos { args } => match chaos::run(&args) {
+            Ok(code) => return code,
+            Err(error) => Err(error),
+        },
+        Task::Soak(soak) => chaos::soak(&soak),
         Task::Codegen { check } => codegen::run(check),
         Task::Dist { dev } => dist::run(dev),
         Task::Release { version, execute } => release::run(&version, execute),

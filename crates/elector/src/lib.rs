@@ -5,6 +5,9 @@
 //! [`Leadership`]. [`Gate`] is the one place that lets leader-only work in and out. [`threads`]
 //! places all of it in production. What leading means is the caller's business.
 
+#[cfg(all(feature = "unsafe-no-fencing", not(debug_assertions)))]
+compile_error!("unsafe-no-fencing is for tests of the tests and is never released");
+
 mod callbacks;
 mod core;
 mod driver;

@@ -4,6 +4,7 @@ mod epochs;
 mod floors;
 mod gates;
 mod keys;
+mod liveness;
 mod quiet;
 mod redirects;
 mod registry;
@@ -18,7 +19,7 @@ pub use epochs::stale_answers;
 
 /// Everything that is wrong with `history`, the gravest first.
 pub fn check(history: &History) -> Vec<Violation> {
-    let checks: [fn(&History) -> Vec<Violation>; 9] = [
+    let checks: [fn(&History) -> Vec<Violation>; 10] = [
         epochs::check,
         gates::check,
         writes::check,
@@ -26,6 +27,7 @@ pub fn check(history: &History) -> Vec<Violation> {
         registry::check,
         repeats::check,
         redirects::check,
+        liveness::check,
         quiet::check,
         floors::check,
     ];

@@ -89,14 +89,12 @@ impl History {
         intervals
     }
 
-    /// Fault windows, widened by the time in which the cluster may still recover: two leases and
-    /// as much again as a slow machine takes. Merged and in order.
+    /// Fault windows: until a leader served again, and a lease more for those who look for it.
+    /// Merged and in order.
     pub fn windows(&self) -> Vec<(u64, u64)> {
-        let grace = self.run.lease * 3;
-        let mut windows: Vec<_> = self
-            .faults
-            .iter()
-            .map(|fault| (fault.at, fault.until + grace))
+        let faults = self.faults.iter();
+        let mut windows: Vec<_> = faults
+            .map(|fault| (fault.at, self.window_end(fault)))
             .collect();
         windows.sort_unstable();
         let mut merged: Vec<(u64, u64)> = Vec::new();
@@ -107,6 +105,11 @@ impl History {
             }
         }
         merged
+    }
+
+    pub(crate) fn window_end(&self, fault: &Fault) -> u64 {
+        let lease = self.run.lease;
+        fault.recovered.unwrap_or(fault.until + 3 * lease) + lease
     }
 }
 
@@ -149,6 +152,7 @@ mod tests {
         let fault = |at, until| Fault {
             at,
             until,
+            recovered: (at == 50).then_some(until + 1),
             kind: "kill".to_owned(),
             target: "a".to_owned(),
         };
@@ -161,8 +165,8 @@ mod tests {
             ..History::default()
         };
         let windows = history.windows();
-        assert_eq!(windows, [(10, 33), (50, 54)]);
-        assert!(is_calm(&windows, 0, 9) && is_calm(&windows, 34, 49) && is_calm(&windows, 55, 99));
+        assert_eq!(windows, [(10, 34), (50, 53)]);
+        assert!(is_calm(&windows, 0, 9) && is_calm(&windows, 35, 49) && is_calm(&windows, 55, 99));
         assert!(!is_calm(&windows, 0, 10) && !is_calm(&windows, 33, 40));
         assert!(!is_calm(&windows, 0, 99));
     }

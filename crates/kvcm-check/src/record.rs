@@ -9,7 +9,6 @@ pub type Key = i64;
 /// nodes' logs use as well.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-#[expect(clippy::large_enum_variant, reason = "nearly all lines are calls")]
 pub enum Record {
     /// What was run; the first line.
     Run(Run),
@@ -38,6 +37,10 @@ pub struct Run {
     pub durable_registry: bool,
     /// A repeat of a request id gets the same answer from a later leader too.
     pub durable_answers: bool,
+    /// How long it may take from the end of a fault until a leader serves, in nanoseconds; 0: that
+    /// was not looked at.
+    #[serde(default)]
+    pub recovery: u64,
     /// What the run must have reached, so that a cluster that refuses everything does not pass.
     pub floors: Floors,
 }
@@ -176,6 +179,9 @@ pub struct Fault {
     pub at: u64,
     /// When it was over, as far as whoever did it is concerned.
     pub until: u64,
+    /// When a leader served again, all nodes being up; absent when that took too long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recovered: Option<u64>,
     /// Its kind, the same word each time.
     pub kind: String,
     /// To whom, and how much.

@@ -113,6 +113,7 @@ mod tests {
             faults: vec![Fault {
                 at: 5,
                 until: 6,
+                recovered: Some(7),
                 kind: "kill the leader".to_owned(),
                 target: "node-1".to_owned(),
             }],

@@ -54,7 +54,7 @@ impl Summary {
         let mut answers: Vec<_> = history.answered().map(|(.., returned)| returned).collect();
         answers.sort_unstable();
         for fault in &history.faults {
-            let end = fault.until + history.run.lease * 3;
+            let end = history.window_end(fault);
             let line = summary.faults.entry(fault.kind.clone()).or_default();
             line.count += 1;
             let seen = history.calls.iter().filter(|call| call.is_error());

@@ -13,6 +13,8 @@ pub enum Invariant {
     NoLostAck,
     /// I4: a request id takes effect once.
     AtMostOnce,
+    /// I6: a healthy cluster has a leader.
+    Liveness,
     /// I7: hints do not lead back.
     BoundedHint,
     /// I8: without a fault nothing happens.
@@ -57,6 +59,7 @@ impl fmt::Display for Invariant {
             Self::NoStaleServe => "I2 NoStaleServe",
             Self::NoLostAck => "I3 NoLostAck",
             Self::AtMostOnce => "I4 AtMostOnce",
+            Self::Liveness => "I6 Liveness",
             Self::BoundedHint => "I7 BoundedHint",
             Self::Quiet => "I8 Quiet",
             Self::Floor => "floor",

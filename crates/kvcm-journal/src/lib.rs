@@ -5,6 +5,9 @@
 //! [`Writer::committed`] tells when the store has it. What a batch means is the business of the
 //! state machine above; this crate knows nothing of elections either, it receives a claim.
 
+#[cfg(all(feature = "unsafe-no-fencing", not(debug_assertions)))]
+compile_error!("unsafe-no-fencing is for tests of the tests and is never released");
+
 mod batch;
 mod claim_record;
 pub mod conformance;

@@ -1,5 +1,8 @@
 //! The kvcm server: configuration, services, composition.
 
+#[cfg(all(feature = "unsafe-no-fencing", not(debug_assertions)))]
+compile_error!("unsafe-no-fencing is for tests of the tests and is never released");
+
 mod access;
 pub mod app;
 mod audit;

@@ -53,6 +53,9 @@ fn serve(cli: &Cli, loaded: Loaded, readiness: Option<Readiness>) -> ExitCode {
         Ok(log) => log,
         Err(error) => return failed(&error),
     };
+    if cfg!(feature = "unsafe-no-fencing") {
+        tracing::error!("built with unsafe-no-fencing: it corrupts data, and serves only tests");
+    }
     for warning in &loaded.warnings {
         tracing::warn!("{warning}");
     }

@@ -31,25 +31,40 @@ impl HttpReply {
 
 /// `POST path` with a body that is sent as it is.
 pub async fn http_post(address: SocketAddr, path: &str, body: &[u8]) -> anyhow::Result<HttpReply> {
-    request(address, "POST", path, body).await
+    request(address, "POST", path, &[], body).await
+}
+
+/// The same with more headers, name and value each.
+pub async fn http_post_with(
+    address: SocketAddr,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &[u8],
+) -> anyhow::Result<HttpReply> {
+    request(address, "POST", path, headers, body).await
 }
 
 /// `GET path`.
 pub async fn http_get(address: SocketAddr, path: &str) -> anyhow::Result<HttpReply> {
-    request(address, "GET", path, &[]).await
+    request(address, "GET", path, &[], &[]).await
 }
 
 async fn request(
     address: SocketAddr,
     method: &str,
     path: &str,
+    headers: &[(&str, &str)],
     body: &[u8],
 ) -> anyhow::Result<HttpReply> {
+    let headers = headers
+        .iter()
+        .map(|(name, value)| format!("{name}: {value}\r\n"));
+    let headers: String = headers.collect();
     let exchange = async {
         let mut stream = TcpStream::connect(address).await?;
         let head = format!(
             "{method} {path} HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\n\
-             content-length: {}\r\nconnection: close\r\n\r\n",
+             content-length: {}\r\nconnection: close\r\n{headers}\r\n",
             body.len()
         );
         stream.write_all(head.as_bytes()).await?;
@@ -112,7 +127,9 @@ mod tests {
             stream.write_all(answer).await.unwrap();
             String::from_utf8(got[..length].to_vec()).unwrap()
         });
-        let reply = http_post(address, "/api/x", br#"{"a":1}"#).await.unwrap();
+        let headers = [("x-a", "1")];
+        let reply = http_post_with(address, "/api/x", &headers, br#"{"a":1}"#);
+        let reply = reply.await.unwrap();
         assert_eq!(
             (reply.status, reply.json().unwrap()),
             (400, serde_json::json!({}))
@@ -120,6 +137,7 @@ mod tests {
         let got = server.await.unwrap();
         assert!(got.starts_with("POST /api/x HTTP/1.1\r\n"), "{got}");
         assert!(got.contains("content-length: 7\r\n"), "{got}");
+        assert!(got.contains("x-a: 1\r\n"), "{got}");
     }
 
     #[test]

@@ -16,7 +16,7 @@ mod resp;
 
 pub use binary::server_binary;
 pub use cluster::{Cluster, ClusterSpec};
-pub use http::{HttpReply, http_get, http_post};
+pub use http::{HttpReply, http_get, http_post, http_post_with};
 pub use node::NodeSpec;
 pub use ports::Ports;
 pub use process::ServerProcess;

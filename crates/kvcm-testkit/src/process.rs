@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
 
 use crate::{NodeSpec, Ports};
 
@@ -123,6 +123,17 @@ impl ServerProcess {
     /// SIGCONT: the process goes on after [`stop`](Self::stop).
     pub fn cont(&mut self) -> io::Result<()> {
         self.signal(Signal::CONT)
+    }
+
+    /// No more than `count` open files from now on. Those that are open stay open.
+    pub fn limit_files(&mut self, count: u64) -> io::Result<()> {
+        // The hard limit stays, so that it can be raised again.
+        let limit = Rlimit {
+            current: Some(count),
+            ..getrlimit(Resource::Nofile)
+        };
+        prlimit(Some(Pid::from_child(&self.child)), Resource::Nofile, limit)?;
+        Ok(())
     }
 
     /// Waits until the process has ended, for as long as that takes.

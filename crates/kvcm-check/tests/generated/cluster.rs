@@ -82,6 +82,7 @@ pub(crate) fn generate(seed: u64, shape: Shape) -> History {
             durable_blocks: shape.durable,
             durable_registry: true,
             durable_answers: shape.durable,
+            recovery: LEASE,
             floors: Floors {
                 leader_changes: 1,
                 ok_share: 0.5,
@@ -320,6 +321,7 @@ impl Cluster {
         self.faults.push(Fault {
             at: at - 1,
             until: at,
+            recovered: Some(at),
             kind: "kill".to_owned(),
             target: self.node_name(),
         });

@@ -25,7 +25,7 @@ fn histories_of_a_correct_cluster_are_accepted_and_mutated_ones_are_caught() {
         let mutation = Mutation::ALL[seed as usize % Mutation::ALL.len()];
         // Not every history offers a place for every mistake.
         let (seed, mutated) = (0..100)
-            .map(|more| seed + more * HISTORIES)
+            .map(|more| seed + more * (HISTORIES + 1))
             .find_map(|seed| {
                 let mut mutated = generate(seed, Shape::of(seed));
                 let mut random = fastrand::Rng::with_seed(seed);

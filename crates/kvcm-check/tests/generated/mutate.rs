@@ -24,6 +24,7 @@ pub(crate) enum Mutation {
     NothingHappens,
     TooManyErrors,
     SwappedReads,
+    NeverRecovers,
 }
 
 /// A lookup that found a key.
@@ -36,7 +37,7 @@ struct Found<'a> {
 }
 
 impl Mutation {
-    pub(crate) const ALL: [Self; 20] = [
+    pub(crate) const ALL: [Self; 21] = [
         Self::LostWrite,
         Self::Flicker,
         Self::StaleEpoch,
@@ -57,6 +58,7 @@ impl Mutation {
         Self::NothingHappens,
         Self::TooManyErrors,
         Self::SwappedReads,
+        Self::NeverRecovers,
     ];
 
     /// The promises that are broken: one of them has to be named.
@@ -68,6 +70,7 @@ impl Mutation {
             Self::FallingRoute | Self::TooManyRedirects | Self::FallingHints => {
                 &[Invariant::BoundedHint]
             }
+            Self::NeverRecovers => &[Invariant::Liveness],
             Self::ElectionWithoutFault => &[Invariant::Quiet],
             Self::NothingHappens | Self::TooManyErrors => &[Invariant::Floor],
             _ => &[Invariant::NoLostAck],
@@ -281,6 +284,9 @@ impl Mutation {
                     return None;
                 }
                 history.faults.clear();
+            }
+            Self::NeverRecovers => {
+                history.faults.last_mut()?.recovered = random.bool().then_some(u64::MAX / 2);
             }
             Self::NothingHappens => history.run.floors.leader_changes = 1000,
             Self::TooManyErrors => {

@@ -166,6 +166,9 @@ impl Reign {
 
     /// That this claim stands, and that what was written is where others look for it.
     pub(super) fn check(&self, log: &Log) -> Result<(), StoreError> {
+        if cfg!(feature = "unsafe-no-fencing") {
+            return Ok(());
+        }
         let names = self.directory.names().map_err(unavailable)?;
         match names.claims.last() {
             Some(newest) if *newest > self.claim.epoch => {

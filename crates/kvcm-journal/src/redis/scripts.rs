@@ -5,7 +5,10 @@ use std::sync::LazyLock;
 use kvcm_redis::Script;
 
 const TEXT: &str = include_str!("lua/text.lua");
+#[cfg(not(feature = "unsafe-no-fencing"))]
 const FENCE: &str = include_str!("lua/fence.lua");
+#[cfg(feature = "unsafe-no-fencing")]
+const FENCE: &str = "local seq = tonumber(redis.call('HGET', KEYS[1], 'seq') or '0')\n";
 
 pub(super) static CLAIM: LazyLock<Script> =
     LazyLock::new(|| Script::new(&[TEXT, include_str!("lua/claim.lua")]));

@@ -1,6 +1,9 @@
 //! What a test and the connections of its proxy share.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::{
+    net::SocketAddr,
+    sync::atomic::{AtomicU64, Ordering},
+};
 
 use tokio::sync::watch;
 
@@ -9,6 +12,8 @@ use super::{Direction, Rule};
 /// What all connections obey. Every change wakes them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Script {
+    /// Where new connections go.
+    pub(super) target: Option<SocketAddr>,
     pub(super) rules: [Rule; 2],
     /// How often each rule was set.
     pub(super) settings: [u64; 2],
@@ -47,6 +52,11 @@ impl Control {
             script.rules[direction.index()] = rule;
             script.settings[direction.index()] += 1;
         });
+    }
+
+    pub(super) fn aim(&self, target: SocketAddr) {
+        self.script
+            .send_modify(|script| script.target = Some(target));
     }
 
     pub(super) fn release(&self) {

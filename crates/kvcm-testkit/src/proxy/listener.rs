@@ -26,7 +26,6 @@ pub(super) enum Order {
 
 pub(super) struct Listener {
     pub(super) address: SocketAddr,
-    pub(super) target: SocketAddr,
     pub(super) control: Arc<Control>,
     pub(super) orders: mpsc::Receiver<(Order, SyncSender<io::Result<()>>)>,
 }
@@ -57,9 +56,9 @@ impl Listener {
                 }
                 client = accept(listener.as_ref()) => {
                     let number = self.control.opened();
-                    let (target, control) = (self.target, self.control.clone());
+                    let control = self.control.clone();
                     connections.spawn(async move {
-                        serve(client, target, &control, number).await;
+                        serve(client, &control, number).await;
                         control.closed();
                     });
                 }
@@ -99,8 +98,13 @@ async fn accept(listener: Option<&TcpListener>) -> TcpStream {
     std::future::pending().await
 }
 
-async fn serve(client: TcpStream, target: SocketAddr, control: &Control, number: u64) {
-    match TcpStream::connect(target).await {
+async fn serve(client: TcpStream, control: &Control, number: u64) {
+    let target = control.script.borrow().target;
+    let server = match target {
+        Some(target) => TcpStream::connect(target).await,
+        None => Err(io::ErrorKind::NotConnected.into()),
+    };
+    match server {
         Ok(server) => connection::run(client, server, control, number).await,
         // What its client would have seen without us, as near as it can be.
         Err(_) => connection::reset(&client),

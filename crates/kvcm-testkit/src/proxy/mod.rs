@@ -48,13 +48,22 @@ impl Proxy {
     /// # Errors
     /// When no port or thread is left.
     pub fn start(target: SocketAddr) -> anyhow::Result<Self> {
-        let reserved = listener::bind((Ipv4Addr::LOCALHOST, 0).into())?;
+        Self::start_at((Ipv4Addr::LOCALHOST, 0).into(), target)
+    }
+
+    /// The same at an address of one's own, such as 127.0.0.11 and the port of `target`: a server
+    /// that advertises that host is then reached through the proxy by all who are told of it.
+    ///
+    /// # Errors
+    /// When the address is taken, or no thread is left.
+    pub fn start_at(address: SocketAddr, target: SocketAddr) -> anyhow::Result<Self> {
+        let reserved = listener::bind(address)?;
         let address = reserved.local_addr()?;
         let control = Arc::new(Control::default());
+        control.aim(target);
         let (orders, taken) = mpsc::channel(8);
         let listener = Listener {
             address,
-            target,
             control: control.clone(),
             orders: taken,
         };
@@ -113,6 +122,12 @@ impl Proxy {
     /// forgotten them: they are half-open from now on. New ones are not affected.
     pub fn forget_all(&self) {
         self.control.forget_all();
+    }
+
+    /// New connections go to `target` from now on, as when an address moves to another machine.
+    /// Open ones stay.
+    pub fn aim(&self, target: SocketAddr) {
+        self.control.aim(target);
     }
 
     /// How many connections are open.

@@ -1,0 +1,56 @@
+//! Writing the history.
+
+use std::{
+    fs::File,
+    io::{BufWriter, Write},
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use anyhow::Context;
+use kvcm_check::{Ended, Loss, Record};
+use kvcm_clock::{BootClock, Clock};
+
+/// Writes records into `history.jsonl`; clones share the file.
+#[derive(Clone, Debug)]
+pub(super) struct Recorder {
+    file: Arc<Mutex<BufWriter<File>>>,
+}
+
+impl Recorder {
+    pub(super) fn create(folder: &Path) -> anyhow::Result<Self> {
+        let path = folder.join("history.jsonl");
+        let file =
+            File::create(&path).with_context(|| format!("cannot create {}", path.display()))?;
+        let file = Arc::new(Mutex::new(BufWriter::new(file)));
+        Ok(Self { file })
+    }
+
+    pub(super) fn add(&self, record: &Record) -> anyhow::Result<()> {
+        let mut line = serde_json::to_vec(record)?;
+        line.push(b'\n');
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        file.write_all(&line).context("cannot write the history")
+    }
+
+    /// The process of `node` is about to be killed.
+    pub(super) fn ends(&self, node: &str) -> anyhow::Result<()> {
+        let node = node.to_owned();
+        self.add(&Record::Ended(Ended { node, at: now() }))
+    }
+
+    /// The store is about to lose something.
+    pub(super) fn loses(&self) -> anyhow::Result<()> {
+        self.add(&Record::Loss(Loss { at: now() }))
+    }
+
+    pub(super) fn flush(&self) -> anyhow::Result<()> {
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        file.flush().context("cannot write the history")
+    }
+}
+
+/// The clock of the history, which is that of the nodes.
+pub(super) fn now() -> u64 {
+    BootClock.now().as_nanos()
+}
