@@ -9,6 +9,7 @@ use std::{
 
 use arc_swap::ArcSwap;
 use elector::{Progress, PromoteError};
+use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use kvcm_cache::{CacheManager, Counts, Recovered};
 use kvcm_clock::{Backoff, BackoffPolicy, Timer};
 use kvcm_journal::Journal;
@@ -233,8 +234,10 @@ impl Caches {
             }
             stores.values().filter_map(Store::journal).collect()
         };
-        for journal in journals {
-            if journal.probe(CALL).await.is_ok() {
+        let probes = journals.iter().map(|journal| journal.probe(CALL));
+        let mut probes: FuturesUnordered<_> = probes.collect();
+        while let Some(probed) = probes.next().await {
+            if probed.is_ok() {
                 return true;
             }
         }

@@ -130,3 +130,35 @@ async fn a_store_that_comes_back_empty_is_noticed() {
     let (session, _) = begin(http, "i", &[1]).await;
     finish(http, "i", &session, 1).await;
 }
+
+/// A fail-over to a replica that lags, as the store shows it: the claim is there, and the last
+/// changes are not. The leader writes everything again before it acknowledges more.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_went_back_in_time_gets_everything_again() {
+    let redis = RedisServer::start(&ALWAYS).unwrap();
+    let mut bench = Bench::with_index_at(2, &redis.uri()).await;
+    let http = bench.leader().await;
+    register(http, "i", "default").await;
+    let mut all = Vec::new();
+    for key in 0..5 {
+        let (session, blocks) = begin(http, "i", &[key]).await;
+        finish(http, "i", &session, 1).await;
+        all.push(blocks[0].clone());
+    }
+    // Each call had a group of its own.
+    for list in ["log", "ends"] {
+        let key = format!("kvcm_d_journal:{{d:cache}}:{list}");
+        for _ in 0..4 {
+            redis.command(&["RPOP", &key]).unwrap();
+        }
+    }
+    let meta = "kvcm_d_journal:{d:cache}:meta";
+    assert_eq!(redis.command(&["HGET", meta, "seq"]).unwrap(), "10");
+    redis.command(&["HSET", meta, "seq", "6"]).unwrap();
+    let (session, blocks) = begin(http, "i", &[5]).await;
+    finish(http, "i", &session, 1).await;
+    all.push(blocks[0].clone());
+    let http = bench.kill_leader().await;
+    let found = locations(http, "i", &[0, 1, 2, 3, 4, 5]).await;
+    assert_eq!(found, serde_json::Value::from(all));
+}
