@@ -191,8 +191,10 @@ pub struct Fault {
 /// The store was made to forget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Loss {
-    /// When it began. When readers see it is not known.
+    /// When it began.
     pub at: u64,
+    /// When it was done. When readers see it is not known.
+    pub until: u64,
 }
 
 /// The process of a node was killed, or has ended.

@@ -43,6 +43,10 @@ pub fn report(history: &History, violations: &[Violation], shown: usize) -> Stri
         ("faults", faults.to_string()),
         ("calls", calls.to_string()),
         ("changes of leader", summary.leader_changes.to_string()),
+        (
+            "of them outside fault windows",
+            summary.calm_elections.to_string(),
+        ),
         ("errors that a client saw", summary.errors.to_string()),
         (
             "OK outside fault windows",

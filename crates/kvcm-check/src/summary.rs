@@ -15,6 +15,8 @@ pub struct Summary {
     pub calm_calls: usize,
     /// How many of those were errors.
     pub calm_errors: usize,
+    /// Reigns that began outside all fault windows, the first of the run left out.
+    pub calm_elections: usize,
     /// From one serving leader to another.
     pub leader_changes: usize,
     /// By kind of fault.
@@ -49,6 +51,14 @@ impl Summary {
                 summary.calm_errors += usize::from(call.is_error());
             }
         }
+        let mut opened: Vec<_> = history
+            .gate_intervals()
+            .iter()
+            .map(|gate| gate.open)
+            .collect();
+        opened.sort_unstable();
+        let later = opened.iter().skip(1);
+        summary.calm_elections = later.filter(|at| is_calm(&windows, **at, **at)).count();
         let served = checks::served_epochs(history);
         summary.leader_changes = served.len().saturating_sub(1);
         let mut answers: Vec<_> = history.answered().map(|(.., returned)| returned).collect();

@@ -95,8 +95,9 @@ impl Nemesis<'_> {
                 Ok(COORDINATION.to_owned())
             }
             Fault::StoreWiped => {
-                self.recorder.loses()?;
+                let at = now();
                 self.world.disk.wipe(STORE)?;
+                self.recorder.lost(at)?;
                 tokio::time::sleep(lasts).await;
                 Ok(STORE.to_owned())
             }
@@ -216,13 +217,15 @@ impl Nemesis<'_> {
                 redis.primary().cont()?;
             }
             Fault::BackendEmpty => {
-                self.recorder.loses()?;
+                let at = now();
                 redis.empty()?;
+                self.recorder.lost(at)?;
                 tokio::time::sleep(lasts).await;
             }
             Fault::BackendFailOver => {
-                self.recorder.loses()?;
+                let at = now();
                 redis.fail_over()?;
+                self.recorder.lost(at)?;
                 let address = redis.primary().address();
                 self.world.links.move_servers(address);
                 tokio::time::sleep(lasts).await;

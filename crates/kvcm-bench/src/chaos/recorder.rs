@@ -39,9 +39,9 @@ impl Recorder {
         self.add(&Record::Ended(Ended { node, at: now() }))
     }
 
-    /// The store is about to lose something.
-    pub(super) fn loses(&self) -> anyhow::Result<()> {
-        self.add(&Record::Loss(Loss { at: now() }))
+    /// The store has lost something, since `at`.
+    pub(super) fn lost(&self, at: u64) -> anyhow::Result<()> {
+        self.add(&Record::Loss(Loss { at, until: now() }))
     }
 
     pub(super) fn flush(&self) -> anyhow::Result<()> {

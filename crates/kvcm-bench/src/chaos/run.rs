@@ -212,10 +212,9 @@ fn header(options: &Options, seed: u64) -> Run {
         seed,
         command: options.command(seed),
         lease: options.lease_ms * 1_000_000,
-        // The index is in the memory of the leader.
-        durable_blocks: false,
+        durable_blocks: outlives,
         durable_registry: outlives,
-        durable_answers: false,
+        durable_answers: outlives,
         recovery: u64::try_from(RECOVERY.as_nanos()).unwrap_or(u64::MAX),
         floors: Floors {
             leader_changes: match options.quiet || options.only.is_some() {

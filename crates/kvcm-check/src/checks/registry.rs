@@ -21,7 +21,7 @@ pub(super) fn check(history: &History) -> Vec<Violation> {
         };
         let due = registered.get(instance)?.iter().find(|register| {
             let is_before = register.returned.is_some_and(|at| at < call.invoke);
-            let is_lost = |loss: &crate::Loss| register.invoke < loss.at && loss.at < returned;
+            let is_lost = |loss: &crate::Loss| register.invoke < loss.until && loss.at < returned;
             let outlives = history.run.durable_registry || register.epoch == call.epoch;
             // What is in a store that was made to forget may show as lost until somebody writes.
             is_before && outlives && !history.losses.iter().any(is_lost)

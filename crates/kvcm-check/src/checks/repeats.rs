@@ -12,7 +12,10 @@ pub(super) fn check(history: &History) -> Vec<Violation> {
         // Where answers do not outlive their leader, each leader has its own.
         let reign = (!history.run.durable_answers).then_some(epoch);
         let known = *first.entry((id, reign)).or_insert(call);
-        if known.op != call.op {
+        // What the store was made to forget may be answered anew.
+        let is_lost =
+            |loss: &crate::Loss| loss.until >= known.invoke && Some(loss.at) < call.returned;
+        if known.op != call.op && !history.losses.iter().any(is_lost) {
             let what = format!("request id {id} got two answers");
             let violation = Violation::new(Invariant::AtMostOnce, what);
             violations.push(violation.shown_by(known).shown_by(call));

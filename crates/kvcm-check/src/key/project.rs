@@ -79,13 +79,17 @@ impl<'a> Projection<'a> {
                 continue;
             };
             let known = *first.entry((id, reign(epoch))).or_insert(number);
+            // Another answer is another effect: the store was made to forget the first.
+            if self.history.calls[known].op != call.op {
+                continue;
+            }
             let times = self.times.entry(known).or_insert((call.invoke, returned));
             *times = (times.0.min(call.invoke), times.1.min(returned));
             if known != number {
                 self.skipped.insert(number);
             }
         }
-        if self.history.run.durable_answers {
+        if self.history.run.durable_answers && self.history.losses.is_empty() {
             for (number, call) in self.history.calls.iter().enumerate() {
                 let Some(id) = call.request_id.as_ref().filter(|_| !call.is_ok()) else {
                     continue;
