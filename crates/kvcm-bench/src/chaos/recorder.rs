@@ -1,6 +1,7 @@
 //! Writing the history.
 
 use std::{
+    collections::BTreeSet,
     fs::File,
     io::{BufWriter, Write},
     path::Path,
@@ -8,13 +9,14 @@ use std::{
 };
 
 use anyhow::Context;
-use kvcm_check::{Ended, Loss, Record};
+use kvcm_check::{Call, Ended, Loss, Outcome, Record};
 use kvcm_clock::{BootClock, Clock};
 
 /// Writes records into `history.jsonl`; clones share the file.
 #[derive(Clone, Debug)]
 pub(super) struct Recorder {
     file: Arc<Mutex<BufWriter<File>>>,
+    epochs: Arc<Mutex<BTreeSet<u64>>>,
 }
 
 impl Recorder {
@@ -23,14 +25,30 @@ impl Recorder {
         let file =
             File::create(&path).with_context(|| format!("cannot create {}", path.display()))?;
         let file = Arc::new(Mutex::new(BufWriter::new(file)));
-        Ok(Self { file })
+        let epochs = Arc::default();
+        Ok(Self { file, epochs })
     }
 
     pub(super) fn add(&self, record: &Record) -> anyhow::Result<()> {
+        if let Record::Call(Call {
+            epoch: Some(epoch),
+            outcome: Outcome::Ok,
+            ..
+        }) = record
+        {
+            let mut epochs = self.epochs.lock().unwrap_or_else(PoisonError::into_inner);
+            epochs.insert(*epoch);
+        }
         let mut line = serde_json::to_vec(record)?;
         line.push(b'\n');
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         file.write_all(&line).context("cannot write the history")
+    }
+
+    /// How many changes of leader clients have seen.
+    pub(super) fn changes(&self) -> usize {
+        let epochs = self.epochs.lock().unwrap_or_else(PoisonError::into_inner);
+        epochs.len().saturating_sub(1)
     }
 
     /// The process of `node` is about to be killed.
