@@ -27,6 +27,7 @@ mod placement;
 mod recovery;
 mod remove;
 mod request;
+mod run;
 mod select;
 mod session_id;
 mod sessions;
@@ -52,13 +53,14 @@ pub use request::{
     Blocks, FinishRequest, LocateLenRequest, LocateRequest, MetaRequest, QueryType, RemoveRequest,
     StartRequest, TrimRequest, TrimStrategy,
 };
+pub use run::Run;
 pub use session_id::{InvalidSessionId, SessionId};
 pub use sink::ReplySink;
 pub use start::{Granted, Started};
 pub use tokens::block_keys;
 pub use view::{SpecView, View};
 
-pub use kvcm_storage::Uri;
+pub use kvcm_storage::{Middle, Uri};
 
 /// The result of a call.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -2,10 +2,11 @@
 
 use std::{borrow::Cow, sync::Arc};
 
-use kvcm_index::{Counter, Grant, Location, LocationSink, State};
+use kvcm_index::{Counter, Location, LocationSink};
 
 use crate::{
-    CacheManager, Error, LocateLenRequest, LocateRequest, Mask, QueryType, ReplySink, Result, View,
+    CacheManager, Error, LocateLenRequest, LocateRequest, Mask, QueryType, ReplySink, Result, Run,
+    View,
     home::Home,
     manager::require_lookup,
     placement,
@@ -34,17 +35,25 @@ impl CacheManager {
         require_lookup(request)?;
         let lookup = self.lookup(request)?;
         let keys = self.keys(&lookup.home, request.blocks)?;
-        let mut answers = Answers(Vec::with_capacity(keys.len()));
+        let keys = request.asked(&keys)?;
+        let mut answers = Answers::default();
         let hits = lookup.run(request, &keys, self.shared.now_s(), &mut answers)?;
         let Lookup { home, filter, .. } = &lookup;
         // Listed after the look, so that every storage that was found has its name.
         let named = home.named(&self.shared.storages.list());
-        let masked = |at| request.query == QueryType::PrefixMatch && request.mask.contains(at);
-        let answered = keys.iter().enumerate().filter(|(at, _)| !masked(*at));
-        for ((_, key), location) in answered.zip(&answers.0) {
-            let naming = location.is_serving().then(|| named.get(location.storage()));
-            let found = naming.flatten().map(|naming| (*location, &**naming));
-            sink.location(&View::new(home, filter, *key, found));
+        sink.expect(answers.count());
+        let mut keys = &keys[..];
+        for Piece { first, length } in answers.0 {
+            let (its, others) = keys.split_at(length);
+            keys = others;
+            match first.and_then(|first| Some((first, named.get(first.storage())?))) {
+                Some((first, naming)) => sink.run(&Run::new(home, filter, naming, its, first)),
+                None => {
+                    for key in its {
+                        sink.location(&View::new(home, filter, *key, None));
+                    }
+                }
+            }
         }
         Ok(hits)
     }
@@ -65,6 +74,7 @@ impl CacheManager {
         require_lookup(&request)?;
         let lookup = self.lookup(&request)?;
         let keys = self.keys(&lookup.home, request.blocks)?;
+        let keys = request.asked(&keys)?;
         lookup.run(
             &request,
             &keys,
@@ -86,6 +96,19 @@ impl CacheManager {
             storages,
             home,
         })
+    }
+}
+
+impl LocateRequest<'_> {
+    /// The keys that are looked at, of those of the request.
+    fn asked<'a>(&self, keys: &'a [i64]) -> Result<Cow<'a, [i64]>> {
+        match self.query {
+            QueryType::PrefixMatch => {
+                self.mask.check("block_mask")?;
+                Ok(unmasked(keys, self.mask))
+            }
+            QueryType::BatchGet | QueryType::ReverseRollWindow => Ok(Cow::Borrowed(keys)),
+        }
     }
 }
 
@@ -115,11 +138,7 @@ impl Lookup {
         let index = &self.home.index;
         Ok(match request.query {
             QueryType::BatchGet => index.get_batch(keys, now_s, select, sink),
-            QueryType::PrefixMatch => {
-                request.mask.check("block_mask")?;
-                let unmasked = unmasked(keys, request.mask);
-                index.match_prefix(&unmasked, now_s, select, sink)
-            }
+            QueryType::PrefixMatch => index.match_prefix(keys, now_s, select, sink),
             // Tokens of less than one block: there is nothing that a window could be too long for.
             QueryType::ReverseRollWindow if keys.is_empty() && request.window > 0 => 0,
             QueryType::ReverseRollWindow => {
@@ -158,28 +177,42 @@ fn unmasked<'a>(keys: &'a [i64], mask: Mask<'_>) -> Cow<'a, [i64]> {
     }
 }
 
-/// Copies what the index finds, so that the answer is written without its lock.
-struct Answers(Vec<Location>);
+/// Notes what the index finds, so that the answer is written without its lock.
+#[derive(Debug, Default)]
+struct Answers(Vec<Piece>);
 
-/// Stands for "nothing to read".
-const PLACEHOLDER: Location = Location::new(
-    Grant {
-        epoch: 0,
-        counter: 0,
-    },
-    0,
-    0,
-    0,
-    State::Reserved,
-);
+/// Answers to some neighbouring keys.
+#[derive(Debug)]
+struct Piece {
+    /// The location of the first, which those of the others follow; none: nothing to read.
+    first: Option<Location>,
+    length: usize,
+}
+
+impl Answers {
+    /// How many keys are answered.
+    fn count(&self) -> usize {
+        self.0.iter().map(|piece| piece.length).sum()
+    }
+
+    fn push(&mut self, first: Option<Location>, length: usize) {
+        if let Some(last) = self.0.last_mut() {
+            let next = last.first.map(|first| first.nth(last.length as u32));
+            if next == first {
+                last.length += length;
+                return;
+            }
+        }
+        self.0.push(Piece { first, length });
+    }
+}
 
 impl LocationSink for Answers {
     fn run(&mut self, keys: &[i64], first: &Location) {
-        let positions = 0..keys.len() as u32;
-        self.0.extend(positions.map(|n| first.nth(n)));
+        self.push(Some(*first), keys.len());
     }
 
     fn placeholder(&mut self) {
-        self.0.push(PLACEHOLDER);
+        self.push(None, 1);
     }
 }

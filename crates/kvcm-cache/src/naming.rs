@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kvcm_index::Location;
 use kvcm_registry::{Instance, StorageType};
-use kvcm_storage::{Grant, Part, Uri, UriTemplate};
+use kvcm_storage::{Form, Grant, GrantNames, Part, Uri, UriTemplate};
 use parking_lot::RwLock;
 
 use crate::storages::{Known, List};
@@ -14,6 +14,7 @@ use crate::storages::{Known, List};
 pub(crate) struct Naming {
     pub(crate) kind: StorageType,
     keys_per_file: u32,
+    form: Form,
     /// By the specs' numbers in the registration.
     templates: Box<[UriTemplate]>,
 }
@@ -23,31 +24,46 @@ impl Naming {
         let template = |spec: &kvcm_registry::LocationSpecInfo| {
             known.data.template(&instance.id, &spec.name, spec.size)
         };
+        let templates: Box<[_]> = instance.location_spec_infos.iter().map(template).collect();
         Self {
             kind: known.kind(),
             keys_per_file: known.data.keys_per_file(),
-            templates: instance.location_spec_infos.iter().map(template).collect(),
+            // An instance has at least one spec.
+            form: templates.first().map_or(Form::Files, UriTemplate::form),
+            templates,
         }
     }
 
     /// The URI of one spec of a location.
     pub(crate) fn uri(&self, spec: u16, key: i64, location: &Location) -> Option<Uri<'_>> {
-        let grant = Grant {
-            epoch: location.grant().epoch,
-            counter: location.grant().counter,
-        };
+        let template = self.templates.get(usize::from(spec))?;
+        let grant = grant(location);
+        Some(template.uri(key, grant, self.part(location)))
+    }
+
+    /// What all URIs of a location's grant have in common.
+    pub(crate) fn grant(&self, location: &Location) -> GrantNames {
+        GrantNames::new(grant(location), self.form)
+    }
+
+    /// Where the bytes of a location are within its grant.
+    #[inline]
+    pub(crate) fn part(&self, location: &Location) -> Part {
         // The files of a grant are numbered: its epoch and counter set them apart from all others.
         let (position, keys) = (location.position(), self.keys_per_file);
-        let part = match keys {
+        match keys {
             0 | 1 => Part::Whole,
             _ => Part::Block {
                 file: u64::from(position / keys),
                 index: position % keys,
             },
-        };
-        let template = self.templates.get(usize::from(spec))?;
-        Some(template.uri(key, grant, part))
+        }
     }
+}
+
+fn grant(location: &Location) -> Grant {
+    let kvcm_index::Grant { epoch, counter } = location.grant();
+    Grant { epoch, counter }
 }
 
 /// The namings of one instance, by number of the storage.

@@ -6,8 +6,8 @@ use kvcm_index::{Grant, Location, ReserveError, ReservePolicy, State};
 use kvcm_registry::Group;
 
 use crate::{
-    CacheManager, Capacity, Error, ReplySink, RequestOutcome, Result, SessionId, Skipped,
-    StartRequest, View,
+    CacheManager, Capacity, Error, ReplySink, RequestOutcome, Result, Run, SessionId, Skipped,
+    StartRequest,
     answered::StartedBefore,
     home::Home,
     manager::{BLOCKS, Shared, has_blocks, require},
@@ -88,11 +88,27 @@ impl Granted {
         let Some((known, naming)) = &self.storage else {
             return;
         };
-        for (at, key) in self.keys.iter().enumerate() {
-            let (position, specs) = (at as u32, self.wanted.of(at));
-            let location = Location::new(self.grant, position, known.number, specs, State::Writing);
-            let found = Some((location, &**naming));
-            sink.location(&View::new(&self.home, &SpecFilter::All, *key, found));
+        sink.expect(self.keys.len());
+        let mut start = 0;
+        while start < self.keys.len() {
+            let specs = self.wanted.of(start);
+            let end = match &self.wanted {
+                Wanted::Same(_) => self.keys.len(),
+                Wanted::Each(sets) => {
+                    let alike = sets[start..].iter().take_while(|other| **other == specs);
+                    start + alike.count()
+                }
+            };
+            let first = Location::new(
+                self.grant,
+                start as u32,
+                known.number,
+                specs,
+                State::Writing,
+            );
+            let keys = &self.keys[start..end];
+            sink.run(&Run::new(&self.home, &SpecFilter::All, naming, keys, first));
+            start = end;
         }
     }
 }

@@ -13,33 +13,3 @@ pub enum Part {
         index: u32,
     },
 }
-
-/// The hex digits of `number` without leading zeros, at the end of `buffer`.
-pub(crate) fn write_hex(buffer: &mut [u8; 16], mut number: u64) -> &[u8] {
-    let mut start = buffer.len();
-    loop {
-        start -= 1;
-        // Four bits always name a digit.
-        buffer[start] = b"0123456789abcdef"[(number & 15) as usize];
-        number >>= 4;
-        if number == 0 {
-            return &buffer[start..];
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    proptest! {
-        #[test]
-        fn hex_is_that_of_format(number: u64) {
-            let mut buffer = [0; 16];
-            let expected = format!("{number:x}");
-            prop_assert_eq!(write_hex(&mut buffer, number), expected.as_bytes());
-        }
-    }
-}

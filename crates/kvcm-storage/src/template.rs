@@ -2,11 +2,8 @@
 
 use std::fmt;
 
-use crate::{Grant, Part, Place, part::write_hex};
-
-/// Longest middle: the directory with its slash, three hex numbers, two dashes, `?blkid=`, ten
-/// digits, `&`.
-const MIDDLE_MAX: usize = 4 + 16 * 3 + 2 + 7 + 10 + 1;
+pub(crate) use crate::Form;
+use crate::{Grant, GrantNames, Middle, Part, Place};
 
 /// What all URIs of one spec of one instance on one storage have in common. Made once by
 /// [`DataStorage::template`](crate::DataStorage::template); a URI is then a few copies.
@@ -21,25 +18,15 @@ pub struct UriTemplate {
     tail: Box<str>,
 }
 
-/// What the places of a storage are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
-    /// Files: each grant's lie in one of many directories, and `?` ends the path.
-    Files,
-    /// Objects: there are no directories, and the key is itself a parameter, which `&` ends.
-    Objects,
-}
-
 /// One URI, ready to be copied where it belongs.
 #[derive(Clone, Copy)]
 pub struct Uri<'a> {
     head: &'a str,
     /// Where the place begins in the head.
     place: usize,
-    middle: [u8; MIDDLE_MAX],
-    middle_len: usize,
-    /// Where the place ends in the middle.
-    place_end: usize,
+    names: GrantNames,
+    part: Part,
+    middle: Middle,
     tail: &'a str,
 }
 
@@ -56,48 +43,25 @@ impl UriTemplate {
         }
     }
 
+    /// What its places are.
+    pub const fn form(&self) -> Form {
+        self.form
+    }
+
     /// The URI of a key: `…/<directory>/<hex of the key>-<epoch hex>-<counter hex>?size=<n>`, or
     /// for a block of a shared file
     /// `…/<directory>/<16 hex of the file>-<epoch hex>-<counter hex>?blkid=<i>&size=<n>`. Objects
     /// have no directory.
     pub fn uri(&self, key: i64, grant: Grant, part: Part) -> Uri<'_> {
-        let mut uri = Uri {
+        let names = GrantNames::new(grant, self.form);
+        Uri {
             head: &self.head,
             place: self.place,
-            middle: [0; MIDDLE_MAX],
-            middle_len: 0,
-            place_end: 0,
+            names,
+            part,
+            middle: names.middle(key, part),
             tail: &self.tail,
-        };
-        if self.form == Form::Files {
-            uri.push(&grant.directory());
-            uri.push(b"/");
         }
-        match part {
-            Part::Whole => uri.hex(key.cast_unsigned()),
-            Part::Block { file, .. } => {
-                // File names have all 16 digits, as the predecessor's have.
-                uri.push(&b"0000000000000000"[..file.leading_zeros() as usize / 4]);
-                if file != 0 {
-                    uri.hex(file);
-                }
-            }
-        }
-        uri.push(b"-");
-        uri.hex(grant.epoch);
-        uri.push(b"-");
-        uri.hex(grant.counter);
-        uri.place_end = uri.middle_len;
-        uri.push(match self.form {
-            Form::Files => b"?",
-            Form::Objects => b"&",
-        });
-        if let Part::Block { index, .. } = part {
-            uri.push(b"blkid=");
-            uri.decimal(index);
-            uri.push(b"&");
-        }
-        uri
     }
 }
 
@@ -106,78 +70,66 @@ impl UriTemplate {
 impl Uri<'_> {
     /// Bytes of the URI.
     #[expect(clippy::len_without_is_empty, reason = "a URI is never empty")]
-    pub const fn len(&self) -> usize {
-        self.head.len() + self.middle_len + self.tail.len()
+    pub fn len(&self) -> usize {
+        self.pieces().iter().map(|piece| piece.len()).sum()
     }
 
     /// Appends the URI to `out`.
     pub fn write_bytes(&self, out: &mut Vec<u8>) {
-        for part in self.parts() {
-            out.extend_from_slice(part);
+        for piece in self.pieces() {
+            out.extend_from_slice(piece);
         }
-    }
-
-    /// The URI in three pieces, for writers of other kinds.
-    pub fn parts(&self) -> [&[u8]; 3] {
-        [
-            self.head.as_bytes(),
-            &self.middle[..self.middle_len],
-            self.tail.as_bytes(),
-        ]
     }
 
     /// Appends the URI to `out`.
     pub fn write_str(&self, out: &mut String) {
         out.reserve(self.len());
         out.push_str(self.head);
-        out.extend(self.middle().iter().map(|byte| char::from(*byte)));
+        for piece in &self.pieces()[1..4] {
+            out.extend(piece.iter().map(|byte| char::from(*byte)));
+        }
         out.push_str(self.tail);
+    }
+
+    /// What stands before the middle, in two pieces; the same for all keys of a grant, in one spec.
+    pub fn before(&self) -> [&[u8]; 2] {
+        [self.head.as_bytes(), self.names.directory()]
+    }
+
+    /// What sets it apart from the URIs of other keys of its grant; the same in all specs.
+    pub const fn middle(&self) -> &Middle {
+        &self.middle
+    }
+
+    /// What stands after the middle, in two pieces; the same for all keys of a grant, in one spec.
+    pub fn after(&self) -> [&[u8]; 2] {
+        [self.names.after(self.part), self.tail.as_bytes()]
     }
 
     /// The part of the URI that names the file below the storage's root, or the object. Keys that
     /// share a file have the same.
     pub fn place(&self) -> Place {
         let mut place = String::from(&self.head[self.place..]);
-        let middle = &self.middle[..self.place_end];
-        place.extend(middle.iter().map(|byte| char::from(*byte)));
+        let [name, names] = self.names.name(&self.middle, self.part);
+        for piece in [self.names.directory(), name, names] {
+            place.extend(piece.iter().map(|byte| char::from(*byte)));
+        }
         Place::new(place)
     }
 
-    fn middle(&self) -> &[u8] {
-        &self.middle[..self.middle_len]
-    }
-
-    fn push(&mut self, bytes: &[u8]) {
-        let end = self.middle_len + bytes.len();
-        self.middle[self.middle_len..end].copy_from_slice(bytes);
-        self.middle_len = end;
-    }
-
-    fn hex(&mut self, number: u64) {
-        self.push(write_hex(&mut [0; 16], number));
-    }
-
-    fn decimal(&mut self, mut number: u32) {
-        let mut digits = [0; 10];
-        let mut start = digits.len();
-        loop {
-            start -= 1;
-            // A remainder below ten fits.
-            digits[start] = b'0' + (number % 10) as u8;
-            number /= 10;
-            if number == 0 {
-                break;
-            }
-        }
-        self.push(&digits[start..]);
+    fn pieces(&self) -> [&[u8]; 5] {
+        let ([a, b], [d, e]) = (self.before(), self.after());
+        [a, b, self.middle.as_bytes(), d, e]
     }
 }
 
 impl fmt::Display for Uri<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.head)?;
-        for byte in self.middle() {
-            fmt::Write::write_char(f, char::from(*byte))?;
+        for piece in &self.pieces()[1..4] {
+            for byte in *piece {
+                fmt::Write::write_char(f, char::from(*byte))?;
+            }
         }
         f.write_str(self.tail)
     }
@@ -244,7 +196,11 @@ mod tests {
             file: u64::MAX,
             index: u32::MAX,
         };
-        assert_eq!(template.uri(-1, grant, part).len(), MIDDLE_MAX + 6);
+        let text = template.uri(-1, grant, part).to_string();
+        assert!(
+            text.ends_with("-ffffffffffffffff?blkid=4294967295&size=1"),
+            "{text}"
+        );
         let zero = Part::Block { file: 0, index: 0 };
         let text = template.uri(0, grant, zero).to_string();
         assert!(text[3..].starts_with("/0000000000000000-ffff"), "{text}");
