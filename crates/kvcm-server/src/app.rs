@@ -12,7 +12,7 @@ use elector::{Driver, Elector, Settings, threads::Control};
 use kvcm_clock::{BootClock, Clock, Timer, TokioTimer};
 use kvcm_proto::{
     admin::admin_service_server::AdminServiceServer,
-    debug::debug_service_server::DebugServiceServer, meta::meta_service_server::MetaServiceServer,
+    debug::debug_service_server::DebugServiceServer,
 };
 use tokio::{net::TcpListener, sync::watch, task::JoinSet};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
@@ -34,7 +34,7 @@ use crate::{
     observe::Observe,
     prepare::{Coordination, Hosts, Prepared},
     reign::{self, Reigns},
-    rpc::{AdminRpc, DebugRpc, MetaRpc},
+    rpc::{AdminRpc, DebugRpc, HotMeta, MetaRpc},
     service::{Services, State, Watching},
     stores::StoreSet,
     traces::Traces,
@@ -379,7 +379,7 @@ fn servers(
 ) -> anyhow::Result<Vec<Server>> {
     let bytes = config.service.limits.request_bytes;
     let (meta, admin) = (MetaRpc(services.clone()), AdminRpc(services.clone()));
-    let meta_grpc = MetaServiceServer::new(meta.clone()).max_decoding_message_size(bytes);
+    let meta_grpc = HotMeta::new(meta.clone(), bytes);
     let admin_grpc = AdminServiceServer::new(admin.clone()).max_decoding_message_size(bytes);
     let json = || JsonRoutes::new(BodyLimits::from(&config.service));
     let server = |name, listener, router: Router, methods| {
@@ -405,7 +405,7 @@ fn servers(
             Scope::MetaHttp,
             "MetaService",
             listeners.http,
-            meta.streams(meta.routes(json())),
+            meta.hot(meta.streams(meta.routes(json()))),
         )?,
         http(
             "admin_http",

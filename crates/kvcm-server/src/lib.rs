@@ -17,6 +17,7 @@ mod elections;
 mod faults;
 mod grpc_health;
 mod health;
+mod hot;
 pub mod http;
 mod index_store;
 pub mod logging;

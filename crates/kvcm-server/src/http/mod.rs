@@ -28,7 +28,7 @@ pub use outcome::{Answer, Outcome};
 pub use refusal::Refusal;
 pub use refusals::{Cause, Refusals};
 pub use routes::JsonRoutes;
-pub(crate) use routes::path;
+pub(crate) use routes::{path, written};
 pub use serve::{Served, serve};
 pub use terms::Terms;
 

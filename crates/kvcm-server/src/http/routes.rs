@@ -1,8 +1,14 @@
 //! JSON routes from functions over messages.
 
-use std::{convert::Infallible, panic::AssertUnwindSafe};
+use std::{collections::BTreeMap, convert::Infallible, panic::AssertUnwindSafe};
 
-use axum::{Router, body::Body, extract::Request, response::Response, routing::post};
+use axum::{
+    Router,
+    body::Body,
+    extract::Request,
+    response::Response,
+    routing::{MethodRouter, post},
+};
 use bytes::Bytes;
 use futures_util::{FutureExt, Stream, StreamExt as _};
 use http::{HeaderValue, Method, StatusCode, Uri, header::CONTENT_TYPE};
@@ -17,7 +23,10 @@ use super::{
     Answer, BodyLimits, CallContext, Refusal, body,
     refusal::{UNPRINTABLE, json_response},
 };
-use crate::audit;
+use crate::{
+    audit,
+    hot::{FromJson, IntoJson, read_json},
+};
 
 /// One line of JSON per answer.
 const LINES: HeaderValue = HeaderValue::from_static("application/x-ndjson");
@@ -28,7 +37,9 @@ const LINES: HeaderValue = HeaderValue::from_static("application/x-ndjson");
 /// header; everything that is no such request gets a [`Refusal`] with a status of its own.
 #[derive(Debug)]
 pub struct JsonRoutes {
-    router: Router,
+    /// By their paths.
+    calls: BTreeMap<String, MethodRouter>,
+    others: Router,
     limits: BodyLimits,
 }
 
@@ -36,7 +47,8 @@ impl JsonRoutes {
     /// No routes yet.
     pub fn new(limits: BodyLimits) -> Self {
         Self {
-            router: Router::new(),
+            calls: BTreeMap::new(),
+            others: Router::new(),
             limits,
         }
     }
@@ -61,6 +73,26 @@ impl JsonRoutes {
                 let mut response = print(&answer);
                 response.extensions_mut().insert(answer.outcome(subject));
                 Ok(response)
+            }
+        })
+    }
+
+    /// Serves the rpc named `rpc` by `call` in the place of what served it before; requests are read
+    /// by a short way, and `call` prints its answer itself ([`written`]).
+    #[must_use]
+    pub(crate) fn hot<Req, F, Fut>(self, rpc: &str, call: F) -> Self
+    where
+        Req: FromJson + 'static,
+        F: Fn(CallContext, Req) -> Fut + Clone + Send + Sync + 'static,
+        Fut: Future<Output = Response> + Send,
+    {
+        self.route(rpc, move |context, body| {
+            let call = call.clone();
+            async move {
+                let request = read_json(&body);
+                drop(body);
+                let request = request.map_err(|error| Refusal::bad_request(error.to_string()))?;
+                Ok(call(context, request).await)
             }
         })
     }
@@ -117,20 +149,22 @@ impl JsonRoutes {
                 answer.await.unwrap_or_else(|_| Err(panicked()))
             }
         };
-        self.router = self.router.route(&path(rpc), post(handler));
+        self.calls.insert(path(rpc), post(handler));
         self
     }
 
     /// Adds other routes to the same port: metrics, health.
     #[must_use]
     pub fn merge(mut self, router: Router) -> Self {
-        self.router = self.router.merge(router);
+        self.others = self.others.merge(router);
         self
     }
 
     /// The router, which answers unknown paths and methods in JSON too.
     pub fn finish(self) -> Router {
-        self.router
+        let add = |router: Router, (path, call): (String, _)| router.route(&path, call);
+        let router = self.calls.into_iter().fold(self.others, add);
+        router
             .method_not_allowed_fallback(wrong_method)
             .fallback(unknown_path)
     }
@@ -157,6 +191,14 @@ where
 
 fn request<Req: Message + Name + Default>(body: &[u8]) -> Result<Req, Refusal> {
     from_json(body).map_err(|error| Refusal::bad_request(error.to_string()))
+}
+
+/// An answer of an engine's call that is JSON text already.
+pub(crate) fn written<Resp: Answer + IntoJson>(answer: Resp) -> Response {
+    let outcome = answer.outcome(None);
+    let mut response = json_response(StatusCode::OK, answer.into_json());
+    response.extensions_mut().insert(outcome);
+    response
 }
 
 fn print<Resp: Message + Name>(response: &Resp) -> Response {

@@ -2,6 +2,7 @@
 
 mod admin;
 mod debug;
+mod hot;
 mod meta;
 
 use std::{future::Future, panic::AssertUnwindSafe};
@@ -11,7 +12,7 @@ use prost::{Message, Name};
 use tonic::{Request, Response, Status};
 use tracing::Instrument as _;
 
-pub(crate) use self::{admin::AdminRpc, debug::DebugRpc, meta::MetaRpc};
+pub(crate) use self::{admin::AdminRpc, debug::DebugRpc, hot::HotMeta, meta::MetaRpc};
 use crate::{
     audit,
     http::{Answer, CallContext},
@@ -49,8 +50,10 @@ macro_rules! rpcs {
                         move |context: crate::http::CallContext, message: $package::$request| {
                             let services = services.clone();
                             async move {
-                                rpcs!(@serve $name services context message
-                                    [$rpc $($function)?] [$($wait)?])
+                                let answer: $package::$response =
+                                    rpcs!(@serve $name services context message
+                                        [$rpc $($function)?] [$($wait)?]);
+                                answer
                             }
                         },
                     );

@@ -2,7 +2,7 @@
 
 use kvcm_cache::{
     Blocks, ErrorKind, FinishRequest, LocateLenRequest, LocateRequest, MetaRequest, QueryType,
-    RemoveRequest, RequestOutcome, StartRequest, Started, TrimRequest, TrimStrategy, View,
+    RemoveRequest, RequestOutcome, StartRequest, Started, TrimRequest, TrimStrategy,
 };
 use kvcm_journal::RequestKey;
 use kvcm_proto::meta;
@@ -10,6 +10,7 @@ use kvcm_proto::meta;
 use super::{Services, leader_only::said_all};
 use crate::{
     convert::{self, blocks, meta::mask},
+    hot::{Locations, StartReply},
     http::CallContext,
     reign::Reign,
     reply::{CallError, Header, millis},
@@ -56,11 +57,11 @@ impl Services {
     }
 
     /// Where the cache of some blocks lives.
-    pub(crate) fn get_cache_location(
+    pub(crate) fn get_cache_location<R: Locations>(
         &self,
         context: &CallContext,
         request: meta::GetCacheLocationRequest,
-    ) -> meta::GetCacheLocationResponse {
+    ) -> R {
         self.read(context, &request.trace_id, |reign| {
             let blocks = blocks(&request.block_keys, &request.token_ids);
             let query = query_type(request.query_type, &request.instance_id, blocks)?;
@@ -72,18 +73,14 @@ impl Services {
                 window: request.sw_size,
                 spec_names: &request.location_spec_names,
             };
-            let mut locations = Vec::new();
-            let mut sink = |view: &View<'_>| locations.push(convert::meta::location(view));
+            let mut reply = R::default();
             let found = reign
                 .cache(&request.instance_id)?
-                .locate(&lookup, &mut sink)?;
+                .locate(&lookup, &mut reply.sink())?;
             self.metrics
                 .lookups()
                 .count(asked(reign, &request.instance_id, blocks), found);
-            Ok(meta::GetCacheLocationResponse {
-                locations,
-                header: None,
-            })
+            Ok(reply)
         })
     }
 
@@ -137,11 +134,11 @@ impl Services {
     }
 
     /// First phase of a write.
-    pub(crate) async fn start_write_cache(
+    pub(crate) async fn start_write_cache<R: StartReply>(
         &self,
         context: &CallContext,
         request: meta::StartWriteCacheRequest,
-    ) -> meta::StartWriteCacheResponse {
+    ) -> R {
         let trace_id = request.trace_id.clone();
         let work = async |reign: Turn, request: meta::StartWriteCacheRequest| {
             let cache = reign.cache(&request.instance_id)?;
@@ -296,16 +293,11 @@ fn start_request(
 }
 
 /// The answer to it.
-fn started(started: Started) -> meta::StartWriteCacheResponse {
-    let mut locations = Vec::with_capacity(started.granted.len());
-    let mut sink = |view: &View<'_>| locations.push(convert::meta::location(view));
-    started.granted.write_to(&mut sink);
-    meta::StartWriteCacheResponse {
-        header: None,
-        write_session_id: started.session_id.to_string(),
-        block_mask: Some(convert::skipped(started.skipped)),
-        locations,
-    }
+fn started<R: StartReply>(started: Started) -> R {
+    let mut reply = R::default();
+    reply.begin(&started.session_id.to_string(), started.skipped);
+    started.granted.write_to(&mut reply.sink());
+    reply
 }
 
 /// Reads a query type; when other fields are missing too, all of them are named at once.
