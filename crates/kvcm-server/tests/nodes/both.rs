@@ -10,9 +10,10 @@ use kvcm_proto::{
 };
 use kvcm_testkit::Ports;
 use serde_json::{Value, json};
+use tokio::net::TcpStream;
 use tonic::transport::Channel;
 
-use crate::support::{call, channel};
+use crate::{raw::exchange, support::channel};
 
 /// A client that speaks JSON to the test and one of the protocols to the server.
 pub(crate) enum Caller {
@@ -45,6 +46,17 @@ impl Caller {
     }
 
     pub(crate) async fn call(&mut self, rpc: &str, body: &Value) -> Value {
+        self.try_call(rpc, body, None).await.unwrap()
+    }
+
+    /// The same with a request id, of a server that may die: an error is a call that was not
+    /// answered.
+    pub(crate) async fn try_call(
+        &mut self,
+        rpc: &str,
+        body: &Value,
+        request_id: Option<&str>,
+    ) -> Result<Value, Unanswered> {
         let Clients { meta, admin, debug } = match self {
             Self::Http(ports) => {
                 let address = match Service::of(rpc) {
@@ -52,8 +64,13 @@ impl Caller {
                     Service::Admin => ports.admin_http(),
                     Service::Debug => ports.debug_http().unwrap(),
                 };
-                let name = rpc.trim_start_matches(ADMIN);
-                return call(address, name, body.clone()).await;
+                let path = format!("/api/{}", rpc.trim_start_matches(ADMIN));
+                let id = request_id.map(|id| format!("{REQUEST_ID}: {id}\r\n"));
+                let mut stream = TcpStream::connect(address).await?;
+                let head = id.unwrap_or_default();
+                let answer = exchange(&mut stream, "POST", &path, &head, &body.to_string()).await?;
+                assert_eq!(answer.status, 200, "{rpc}: {answer:?}");
+                return Ok(serde_json::from_str(&answer.body)?);
             }
             Self::Grpc(clients) => &mut **clients,
         };
@@ -62,9 +79,12 @@ impl Caller {
             ($($name:literal $client:ident $method:ident;)*) => {
                 match rpc {
                     $($name => {
-                        let request = from_json(body.as_bytes()).unwrap();
-                        let reply = $client.$method(tonic::Request::new(request)).await;
-                        to_json(&reply.unwrap().into_inner()).unwrap()
+                        let mut request = tonic::Request::new(from_json(body.as_bytes()).unwrap());
+                        if let Some(id) = request_id {
+                            let headers = request.metadata_mut();
+                            headers.insert(REQUEST_ID, id.parse().unwrap());
+                        }
+                        to_json(&$client.$method(request).await?.into_inner()).unwrap()
                     })*
                     other => panic!("no such call: {other}"),
                 }
@@ -115,9 +135,14 @@ impl Caller {
             "getLeaderElectorConfig" admin get_leader_elector_config;
             "updateLeaderElectorConfig" admin update_leader_elector_config;
         };
-        serde_json::from_slice(&answer).unwrap()
+        Ok(serde_json::from_slice(&answer).unwrap())
     }
 }
+
+/// Why a call was not answered.
+pub(crate) type Unanswered = Box<dyn std::error::Error + Send + Sync>;
+
+const REQUEST_ID: &str = "x-kvcm-request-id";
 
 /// In front of the calls of AdminService that MetaService has as well.
 pub(crate) const ADMIN: &str = "admin/";

@@ -1,12 +1,15 @@
 //! A registry that outlives its leader, and all nodes.
 
-use std::{net::SocketAddr, path::Path};
+use std::{net::SocketAddr, path::Path, time::Duration};
 
-use kvcm_testkit::{Cluster, RedisServer};
+use kvcm_testkit::{Cluster, ClusterSpec, Direction, Proxy, RedisServer, Rule};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::support::{call, code, leader_of, message, registration, start_on, until};
+use crate::{
+    raw::ask,
+    support::{call, code, leader_of, message, registration, start_on, until},
+};
 
 /// Some nodes with a folder of their own.
 struct Bench {
@@ -180,4 +183,59 @@ async fn a_store_that_comes_back_is_used_without_a_restart() {
     bench.register(0, "c").await;
     let found = bench.knows(0, "a").await;
     assert_eq!(code(&found), "OK", "{found}");
+}
+
+/// The packet of a write is held in the network until the next leader has claimed the registry.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_late_write_of_a_superseded_leader_is_refused() {
+    let redis = RedisServer::start(&[]).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let lock = format!("file://{}", dir.path().join("lock").display());
+    let mut spec = ClusterSpec::new(2, dir.path(), &lock, Duration::from_secs(1)).unwrap();
+    let proxies = [(); 2].map(|()| Proxy::start(redis.address()).unwrap());
+    let nodes = spec.nodes.into_iter().zip(&proxies);
+    let registry = |proxy: &Proxy| {
+        let address = proxy.address();
+        format!("redis://{address}/?cluster_name=held&timeout_ms=60000")
+    };
+    spec.nodes = nodes
+        .map(|(node, proxy)| node.set("kvcm.registry_storage.uri", &registry(proxy)))
+        .collect();
+    let cluster = Cluster::start(spec).await.unwrap();
+    let mut bench = Bench {
+        cluster,
+        dir,
+        coordination: lock,
+        settings: Vec::new(),
+    };
+    let old = bench.cluster_leader(&[0, 1]).await;
+    let new = 1 - old;
+    bench.register(old, "early").await;
+    proxies[old].set(Direction::ToServer, Rule::hold_containing("late"));
+    let late = {
+        let (http, body) = (bench.http(old), registration("late").to_string());
+        tokio::spawn(async move { ask(http, "POST", "/api/registerInstance", "", &body).await })
+    };
+    proxies[old].until_held().await;
+    bench.cluster.node(old).stop().unwrap();
+    assert_eq!(bench.cluster_leader(&[new]).await, new);
+    bench.register(new, "next").await;
+    proxies[old].release();
+    bench.cluster.node(old).cont().unwrap();
+    let answer: Value = serde_json::from_str(&late.await.unwrap().body).unwrap();
+    assert_eq!(code(&answer), "IO_ERROR", "{answer}");
+    // The one who leads does not know it, nor whoever reads the registry next.
+    let mut leader = new;
+    for _ in 0..2 {
+        for (instance, expected) in [
+            ("early", "OK"),
+            ("next", "OK"),
+            ("late", "INSTANCE_NOT_EXIST"),
+        ] {
+            let found = bench.knows(leader, instance).await;
+            assert_eq!(code(&found), expected, "{instance}: {found}");
+        }
+        bench.cluster.node(new).kill().await.unwrap();
+        leader = bench.cluster_leader(&[old]).await;
+    }
 }

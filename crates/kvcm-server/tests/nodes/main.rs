@@ -18,6 +18,7 @@ mod metrics;
 mod operating;
 mod raw;
 mod redis;
+mod registry_torture;
 mod single;
 mod support;
 mod tls;
