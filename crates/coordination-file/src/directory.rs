@@ -12,7 +12,7 @@ use coordination_core::Error;
 use crate::{
     Options, disk,
     error::{file_error, not_done, unknown},
-    file_system,
+    exclusion,
     names::TEMPORARY,
 };
 
@@ -38,7 +38,7 @@ impl Directory {
             Error::fatal(hint, file_error(doing, path, error))
         };
         fs::create_dir_all(path).map_err(|error| fatal("create directory", error))?;
-        let shared = file_system::shared(path).map_err(|error| fatal("examine", error))?;
+        let shared = kvcm_fs::shared(path).map_err(|error| fatal("examine", error))?;
         if let Some(name) = shared {
             let path = path.display();
             if !options.allow_network_fs {
@@ -52,7 +52,7 @@ impl Directory {
             .map_err(|error| fatal("examine", error))?
             .dev();
         let temporary = path.join(format!("{TEMPORARY}{:032x}", fastrand::u128(..)));
-        if !file_system::locks_exclude(&temporary) {
+        if !exclusion::locks_exclude(&temporary) {
             let hint = "use a local directory, or another backend";
             let source = format!("two locks of one file in {} can be had", path.display());
             return Err(Error::fatal(hint, source));

@@ -44,7 +44,7 @@ mod disk;
 #[cfg(test)]
 mod disk_fault_tests;
 mod error;
-mod file_system;
+mod exclusion;
 #[cfg(test)]
 mod foreign_tests;
 mod guard;

@@ -12,7 +12,7 @@ use kvcm_journal::{
     Source, Writer, conformance,
 };
 use kvcm_redis::Config;
-use kvcm_testkit::{Direction, Proxy, RedisCluster, RedisServer, Rule};
+use kvcm_testkit::{Direction, Proxy, RedisCluster, RedisServer, Rule, start_sentinels};
 
 /// Long, because it only bounds a failure.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -350,4 +350,100 @@ async fn a_stopped_server_holds_nobody_up() {
     writer.committed(1, TIMEOUT).await.unwrap();
     // The claim that was given up does not come late.
     append(&*writer, "b").await;
+}
+
+/// An authority, and a certificate of 127.0.0.1 from it.
+const TLS_FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../kvcm-redis/tests/tls");
+
+#[tokio::test(flavor = "multi_thread")]
+async fn conforms_over_tls_and_trusts_nobody_unknown() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = free.local_addr().unwrap().port().to_string();
+    drop(free);
+    let file = |name: &str| format!("{TLS_FILES}/{name}");
+    let (cert, key, ca) = (file("cert.pem"), file("key.pem"), file("ca.pem"));
+    let _redis = RedisServer::start(&[
+        "--tls-port",
+        &port,
+        "--tls-cert-file",
+        &cert,
+        "--tls-key-file",
+        &key,
+        "--tls-ca-cert-file",
+        &ca,
+        "--tls-auth-clients",
+        "no",
+    ])
+    .unwrap();
+    let uri = format!("rediss://127.0.0.1:{port}/?cluster_name=c");
+    let mut count = 0;
+    let fresh = || -> Arc<dyn Journal> {
+        count += 1;
+        Arc::new(journal(&format!("{uri}{count}&tls_ca_file={ca}")))
+    };
+    conformance::all(fresh).await;
+    match journal(&uri).claim(claim_of(1), TIMEOUT).await {
+        Err(ClaimError::Fatal { hint, .. }) => assert!(hint.contains("tls_ca_file"), "{hint}"),
+        other => panic!("a server that nobody vouches for: {other:?}"),
+    }
+}
+
+/// The one who led goes on at the new primary, until the next one claims there.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failover_that_sentinels_make_is_followed() {
+    let at_once = ["--repl-diskless-sync-delay", "0"];
+    let mut primary = RedisServer::start(&at_once).unwrap();
+    let replica = RedisServer::start(&at_once).unwrap();
+    let port = primary.address().port().to_string();
+    replica.command(&["REPLICAOF", "127.0.0.1", &port]).unwrap();
+    let sentinels = start_sentinels(3, "m", primary.address(), "").unwrap();
+    for sentinel in &sentinels {
+        until("the sentinels know the replica", || {
+            let known = sentinel.command(&["SENTINEL", "REPLICAS", "m"]).unwrap();
+            known.contains("master-link-status\nok")
+        })
+        .await;
+    }
+    let hosts: Vec<_> = sentinels.iter().map(|s| s.address().to_string()).collect();
+    let hosts = hosts.join(",");
+    let journal = journal(&format!(
+        "redis-sentinel://{hosts}/?master=m&timeout_ms=2000"
+    ));
+    let (old, ..) = open(&journal, 1).await;
+    append(&*old, "a").await;
+    let log = meta(&primary).replace(":meta", ":log");
+    until("the replica has it", || {
+        replica.command(&["LLEN", &log]).unwrap().trim() == "1"
+    })
+    .await;
+    primary.kill().unwrap();
+    let seq = old.submit(batch("b")).unwrap();
+    loop {
+        // Goes on being tried; an unknown outcome is no end.
+        match old.committed(seq, TIMEOUT).await {
+            Ok(()) => break,
+            Err(error) => assert!(error.is_unknown(), "{error}"),
+        }
+    }
+    assert_eq!(replica.command(&["LLEN", &log]).unwrap().trim(), "2");
+    let (new, loaded, texts) = open(&journal, 2).await;
+    assert_eq!(texts, ["a", "b"]);
+    assert_eq!(loaded.skipped, []);
+    append(&*new, "c").await;
+    let refused = old.append(batch("late"), TIMEOUT).await;
+    assert!(
+        matches!(&refused, Err(AppendError::Fenced(Fenced::By { by })) if *by == claim_of(2)),
+        "{refused:?}"
+    );
+}
+
+/// Polling servers of its own; only the limit could make this fail on a slow machine.
+async fn until(what: &str, is_so: impl Fn() -> bool) {
+    let wait = async {
+        while !is_so() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let waited = tokio::time::timeout(TIMEOUT, wait).await;
+    assert!(waited.is_ok(), "not within {TIMEOUT:?}: {what}");
 }

@@ -55,7 +55,7 @@ impl IndexStore {
     pub(crate) fn beside(registry: &RegistryStorage) -> MetaStorageBackendConfig {
         let (storage_type, storage_uri) = match registry {
             RegistryStorage::Memory => ("local", String::new()),
-            RegistryStorage::Local(path) => ("local", format!("local://{}", path.display())),
+            RegistryStorage::Local { path, .. } => ("local", format!("local://{}", path.display())),
             RegistryStorage::Redis(_) => ("redis", String::new()),
         };
         MetaStorageBackendConfig {
@@ -173,7 +173,10 @@ mod tests {
         for (registry, expected) in [
             (RegistryStorage::Memory, IndexStore::Memory),
             (
-                RegistryStorage::Local("/data/kvcm".into()),
+                RegistryStorage::Local {
+                    path: "/data/kvcm".into(),
+                    allow_network_fs: false,
+                },
                 IndexStore::Local("/data/kvcm".into()),
             ),
             (

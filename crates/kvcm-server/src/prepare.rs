@@ -37,9 +37,26 @@ pub enum RegistryStorage {
     #[default]
     Memory,
     /// In this directory, for the nodes of this host.
-    Local(PathBuf),
+    Local {
+        /// The directory.
+        path: PathBuf,
+        /// Also on a file system that hosts may share.
+        allow_network_fs: bool,
+    },
     /// For the nodes of several hosts.
     Redis(Box<kvcm_redis::Config>),
+}
+
+impl RegistryStorage {
+    /// Whether directories may be on file systems that hosts may share.
+    pub(crate) const fn allows_network_fs(&self) -> bool {
+        match self {
+            Self::Local {
+                allow_network_fs, ..
+            } => *allow_network_fs,
+            Self::Memory | Self::Redis(_) => false,
+        }
+    }
 }
 
 /// What the configuration names, read and checked. The default is what no configuration names.
@@ -184,10 +201,21 @@ fn registry(loaded: &Loaded, warnings: &mut Vec<String>) -> Result<RegistryStora
         return Ok(RegistryStorage::Memory);
     };
     if uri.scheme() == "local" {
-        let finished = kvcm_uri::Params::new(uri).finish();
-        let notes = finished.map_err(|error| mistakes(loaded, REGISTRY, &error))?;
+        let mut params = kvcm_uri::Params::new(uri);
+        let allow_network_fs = params.parsed("allow_network_fs", false, "true or false");
+        let notes = params.finish();
+        let notes = notes.map_err(|error| mistakes(loaded, REGISTRY, &error))?;
         warnings.extend(notes.into_iter().map(|note| format!("{REGISTRY}: {note}")));
-        return Ok(RegistryStorage::Local(PathBuf::from(uri.path())));
+        if allow_network_fs {
+            warnings.push(format!(
+                "{REGISTRY}: allow_network_fs: where one process does not see at once what another \
+                 one has written, two leaders can both be acknowledged"
+            ));
+        }
+        return Ok(RegistryStorage::Local {
+            path: PathBuf::from(uri.path()),
+            allow_network_fs,
+        });
     }
     let config = redis(loaded, REGISTRY, uri, warnings)?;
     if config.cluster_name.is_none() {

@@ -31,7 +31,11 @@ impl Stores {
         Ok(match place {
             IndexStore::Memory => self.memory.clone(),
             // Beside the registry, where both have the same directory.
-            IndexStore::Local(path) => Arc::new(LocalJournal::new(&path.join("cache"))?),
+            IndexStore::Local(path) => Arc::new(LocalJournal::with_network_fs(
+                &path.join("cache"),
+                // Said once, for all directories of a node.
+                self.place.allows_network_fs(),
+            )?),
             IndexStore::Redis(config) => Arc::new(RedisJournal::open(
                 (**config).clone(),
                 "cache",
@@ -62,8 +66,12 @@ impl StoreSet {
         let place = Arc::new(registry.clone());
         let registry: Option<Arc<dyn Journal>> = match registry {
             RegistryStorage::Memory => None,
-            RegistryStorage::Local(path) => Some(Arc::new(
-                LocalJournal::new(&path.join("registry")).context("kvcm.registry_storage.uri")?,
+            RegistryStorage::Local {
+                path,
+                allow_network_fs,
+            } => Some(Arc::new(
+                LocalJournal::with_network_fs(&path.join("registry"), *allow_network_fs)
+                    .context("kvcm.registry_storage.uri")?,
             )),
             RegistryStorage::Redis(config) => Some(Arc::new(
                 RedisJournal::open((**config).clone(), "registry", clock.clone())

@@ -7,6 +7,7 @@ use crate::metadata::{Dependency, Metadata};
 const ARROWS: &[(&str, &[&str])] = &[
     ("kvcm-clock", &[]),
     ("kvcm-fence", &[]),
+    ("kvcm-fs", &[]),
     ("kvcm-uri", &[]),
     ("kvcm-redis", &["kvcm-clock", "kvcm-uri"]),
     (
@@ -15,7 +16,16 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("coordination-conformance", BACKEND),
     ("coordination-memory", BACKEND),
-    ("coordination-file", BACKEND),
+    (
+        "coordination-file",
+        &[
+            "coordination-core",
+            "kvcm-clock",
+            "kvcm-fence",
+            "kvcm-fs",
+            "kvcm-uri",
+        ],
+    ),
     (
         "coordination-redis",
         &[
@@ -32,7 +42,13 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     (
         "kvcm-journal",
-        &["kvcm-clock", "kvcm-fence", "kvcm-redis", "kvcm-uri"],
+        &[
+            "kvcm-clock",
+            "kvcm-fence",
+            "kvcm-fs",
+            "kvcm-redis",
+            "kvcm-uri",
+        ],
     ),
     ("kvcm-proto", &[]),
     (

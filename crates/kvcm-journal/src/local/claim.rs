@@ -5,7 +5,7 @@ use std::fs::File;
 use kvcm_fence::{Claim, ClaimRefused, Epoch};
 
 use super::{
-    directory::Directory,
+    directory::{Directory, UnfitFileSystem},
     file_error::FileError,
     mark,
     names::{self, Names, SegmentId},
@@ -29,6 +29,10 @@ pub(super) struct Claimed {
 /// Makes `claim` the one that stands, and begins its log.
 pub(super) fn claim(directory: &Directory, claim: &Claim) -> Result<Claimed, ClaimError> {
     directory.create().map_err(not_done)?;
+    directory.check_file_system().map_err(|error| match error {
+        UnfitFileSystem::Shared { .. } => fatal("give the journal another place", error),
+        UnfitFileSystem::Unknown(error) => not_done(error),
+    })?;
     let names = directory.names().map_err(not_done)?;
     let former = standing(directory, &names)?;
     if let Some(by) = &former {

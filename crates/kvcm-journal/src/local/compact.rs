@@ -30,7 +30,7 @@ pub(super) async fn snapshot(store: &LocalStore, snapshot: Snapshot) -> Result<(
             reign
                 .directory
                 .extend(&mut file, &bytes)
-                .map_err(unavailable)?;
+                .map_err(|error| reign.failed(error))?;
             Ok(file)
         })
         .await?;
@@ -71,7 +71,7 @@ impl Reign {
             self.directory.extend(&mut file, &bytes)?;
             Ok(file)
         };
-        begin().map_err(unavailable)
+        begin().map_err(|error| self.failed(error))
     }
 
     fn finish_snapshot(&self, file: Unfinished, through: u64) -> Result<(), StoreError> {
@@ -82,7 +82,7 @@ impl Reign {
             epoch: self.claim.epoch,
         };
         let finished = self.directory.finish(file, &names::snapshot(id));
-        finished.map_err(unavailable)?;
+        finished.map_err(|error| self.failed(error))?;
         // What a successor has claimed meanwhile is its own to tidy.
         self.check(&log)?;
         self.rotate(&mut log)?;

@@ -9,6 +9,7 @@ use std::{
 
 use bytes::Bytes;
 use kvcm_fence::Epoch;
+use thiserror::Error;
 
 use super::{file_error::FileError, names, names::Names};
 
@@ -16,9 +17,27 @@ use super::{file_error::FileError, names, names::Names};
 #[derive(Debug)]
 pub(crate) struct Directory {
     path: PathBuf,
+    /// Whether file systems will do that hosts may share.
+    allows_network_fs: bool,
     /// Makes writes fail.
     #[cfg(test)]
     pub(super) full: std::sync::atomic::AtomicBool,
+    /// What the file system is taken for.
+    #[cfg(test)]
+    pub(super) file_system: parking_lot::Mutex<Option<&'static str>>,
+}
+
+/// Why the journal does not go into a directory.
+#[derive(Debug, Error)]
+pub(super) enum UnfitFileSystem {
+    #[error(
+        "{path} is on {name}, where one process may not see what another one has written: use a \
+         local directory, another kind of store, or allow_network_fs=true",
+        path = path.display()
+    )]
+    Shared { path: PathBuf, name: &'static str },
+    #[error(transparent)]
+    Unknown(#[from] FileError),
 }
 
 /// A file that takes its name only when it is whole and durable.
@@ -30,11 +49,14 @@ pub(super) struct Unfinished {
 
 impl Directory {
     /// A directory, which need not be there yet.
-    pub(super) fn new(path: &Path) -> Self {
+    pub(super) fn new(path: &Path, allows_network_fs: bool) -> Self {
         Self {
             path: path.to_owned(),
+            allows_network_fs,
             #[cfg(test)]
             full: std::sync::atomic::AtomicBool::new(false),
+            #[cfg(test)]
+            file_system: parking_lot::Mutex::default(),
         }
     }
 
@@ -49,6 +71,22 @@ impl Directory {
             }
         }
         Ok(())
+    }
+
+    /// That processes see at once here what others have written, which is certain only on file
+    /// systems of one host.
+    pub(super) fn check_file_system(&self) -> Result<(), UnfitFileSystem> {
+        let shared = kvcm_fs::shared(&self.path);
+        let shared = shared.map_err(FileError::when("examine", &self.path))?;
+        #[cfg(test)]
+        let shared = self.file_system.lock().or(shared);
+        match shared {
+            Some(name) if !self.allows_network_fs => Err(UnfitFileSystem::Shared {
+                path: self.path.clone(),
+                name,
+            }),
+            _ => Ok(()),
+        }
     }
 
     pub(super) fn path(&self) -> &Path {

@@ -26,6 +26,11 @@ impl FileError {
         }
     }
 
+    /// Whether something was not there.
+    pub(super) fn is_missing(&self) -> bool {
+        self.source.kind() == ErrorKind::NotFound
+    }
+
     /// For `map_err`.
     pub(super) fn when(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::new(doing, path, source)

@@ -24,8 +24,17 @@ impl LocalJournal {
     /// # Errors
     /// When the system refuses a thread.
     pub fn new(path: &Path) -> io::Result<Self> {
+        Self::with_network_fs(path, false)
+    }
+
+    /// The same, also on network and FUSE file systems if `allowed`: for people who know that on
+    /// theirs one process sees at once what another one has written.
+    ///
+    /// # Errors
+    /// When the system refuses a thread.
+    pub fn with_network_fs(path: &Path, allowed: bool) -> io::Result<Self> {
         Ok(Self {
-            directory: Arc::new(Directory::new(path)),
+            directory: Arc::new(Directory::new(path, allowed)),
             disk: Disk::start()?,
         })
     }
@@ -63,7 +72,11 @@ impl Journal for LocalJournal {
 
     async fn probe(&self, timeout: Duration) -> Result<(), Source> {
         let directory = self.directory.clone();
-        let probed = self.disk.run_within(timeout, move || directory.probe());
-        Ok(probed.await.map_err(|no_answer| no_answer.why)??)
+        let probe = move || -> Result<(), Source> {
+            directory.probe()?;
+            Ok(directory.check_file_system()?)
+        };
+        let probed = self.disk.run_within(timeout, probe).await;
+        probed.map_err(|no_answer| no_answer.why)?
     }
 }

@@ -153,7 +153,8 @@ impl Reign {
             epoch: self.claim.epoch,
             number: log.number,
         };
-        let begun = claim::begin(&self.directory, id, &header).map_err(unavailable)?;
+        let begun = claim::begin(&self.directory, id, &header);
+        let begun = begun.map_err(|error| self.failed(error))?;
         let exists = || StoreError::Unavailable("the next file of the log exists".to_owned());
         log.file = begun.ok_or_else(exists)?;
         let closed = (log.tail, log.last);
@@ -164,11 +165,35 @@ impl Reign {
         Ok(())
     }
 
+    /// What a file call that failed comes from: a successor removes files that are not finished.
+    pub(super) fn failed(&self, error: FileError) -> StoreError {
+        if error.is_missing()
+            && let Err(fenced @ StoreError::Fenced(_)) = self.check_claim()
+        {
+            return fenced;
+        }
+        unavailable(error)
+    }
+
     /// That this claim stands, and that what was written is where others look for it.
     pub(super) fn check(&self, log: &Log) -> Result<(), StoreError> {
         if cfg!(feature = "unsafe-no-fencing") {
             return Ok(());
         }
+        self.check_claim()?;
+        let name = names::segment(log.tail);
+        match self
+            .directory
+            .is_named(&log.file, &name)
+            .map_err(unavailable)?
+        {
+            true => Ok(()),
+            false => Err(StoreError::Fenced(Fenced::Missing)),
+        }
+    }
+
+    /// That this claim stands.
+    fn check_claim(&self) -> Result<(), StoreError> {
         let names = self.directory.names().map_err(unavailable)?;
         match names.claims.last() {
             Some(newest) if *newest > self.claim.epoch => {
@@ -181,19 +206,10 @@ impl Reign {
                     epoch: *newest,
                     incarnation: Incarnation::from_bits(0),
                 });
-                return Err(StoreError::Fenced(Fenced::By { by }));
+                Err(StoreError::Fenced(Fenced::By { by }))
             }
-            Some(newest) if *newest == self.claim.epoch => {}
-            _ => return Err(StoreError::Fenced(Fenced::Missing)),
-        }
-        let name = names::segment(log.tail);
-        match self
-            .directory
-            .is_named(&log.file, &name)
-            .map_err(unavailable)?
-        {
-            true => Ok(()),
-            false => Err(StoreError::Fenced(Fenced::Missing)),
+            Some(newest) if *newest == self.claim.epoch => Ok(()),
+            _ => Err(StoreError::Fenced(Fenced::Missing)),
         }
     }
 }

@@ -12,10 +12,13 @@ use kvcm_fence::{Claim, ClaimRefused, Epoch, Fenced, Incarnation};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
-use super::{LocalJournal, claim, directory::Directory, mark, names, segment};
+use super::{
+    LocalJournal, claim, directory::Directory, file_error::FileError, mark, names, segment,
+    store::LocalStore,
+};
 use crate::{
     AppendError, Batch, ClaimError, Journal, LoadSink, Loaded, Outcome, Record, Snapshot, Source,
-    Writer, conformance,
+    Writer, conformance, store::StoreError,
 };
 
 /// Long, because it only bounds a failure.
@@ -83,7 +86,7 @@ fn snapshot(through: u64, text: &'static str) -> Snapshot {
 }
 
 fn names(dir: &Path) -> names::Names {
-    Directory::new(dir).names().unwrap()
+    Directory::new(dir, false).names().unwrap()
 }
 
 /// The path of the newest part of the log.
@@ -265,7 +268,7 @@ async fn a_claimant_that_died_on_its_way_leaves_nothing_that_hurts() {
         epoch: claim_of(3).epoch,
         number: 0,
     };
-    claim::begin(&Directory::new(dir.path()), id, &header)
+    claim::begin(&Directory::new(dir.path(), false), id, &header)
         .unwrap()
         .unwrap();
     let (writer, loaded, texts) = Node::at(dir.path()).open(5).await;
@@ -275,6 +278,49 @@ async fn a_claimant_that_died_on_its_way_leaves_nothing_that_hurts() {
         !names(dir.path()).segments.contains(&id),
         "it was not tidied away"
     );
+}
+
+/// A new log that vanishes before it has its name is the work of a successor.
+#[tokio::test]
+async fn a_file_that_was_tidied_away_is_heard_of_as_a_newer_claim() {
+    let dir = TempDir::new().unwrap();
+    let directory = Arc::new(Directory::new(dir.path(), false));
+    let claimed = claim::claim(&directory, &claim_of(1)).unwrap();
+    let disk = Node::at(dir.path()).0.disk().clone();
+    let store = LocalStore::new(directory, disk, claimed);
+    let missing = || {
+        let error = std::io::ErrorKind::NotFound.into();
+        store
+            .reign
+            .failed(FileError::new("create", dir.path(), error))
+    };
+    let alone = missing();
+    assert!(matches!(alone, StoreError::Unavailable(_)), "{alone:?}");
+    Node::at(dir.path()).claim(2).await.unwrap();
+    let superseded = missing();
+    assert!(
+        matches!(&superseded, StoreError::Fenced(Fenced::By { by }) if *by == claim_of(2)),
+        "{superseded:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_network_file_system_is_refused_unless_it_is_allowed() {
+    let dir = TempDir::new().unwrap();
+    for allowed in [false, true] {
+        let journal = LocalJournal::with_network_fs(dir.path(), allowed).unwrap();
+        *journal.directory().file_system.lock() = Some("nfs");
+        let probed = journal.probe(TIMEOUT).await;
+        assert_eq!(probed.is_ok(), allowed, "{probed:?}");
+        match journal.claim(claim_of(1), TIMEOUT).await {
+            Ok(_) => assert!(allowed),
+            Err(ClaimError::Fatal { source, .. }) => {
+                let text = source.to_string();
+                assert!(!allowed && text.contains("on nfs") && text.contains("allow_network_fs"));
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
 }
 
 #[tokio::test]
