@@ -6,6 +6,11 @@
 //! as a whole, and from then on it stays as it was found, whatever a leader that was stopped still
 //! tries. `cargo xtask torture --registry` runs the same for longer.
 
+#![expect(
+    clippy::print_stdout,
+    reason = "a failure has to be repeated with its seed, and looked into"
+)]
+
 mod model;
 mod round;
 mod shared;
@@ -38,10 +43,6 @@ async fn a_registry_on_redis_survives_the_murder_of_its_leaders() {
     torture(Bench::start(3, &redis.uri(), &registry, dir).await).await;
 }
 
-#[expect(
-    clippy::print_stdout,
-    reason = "a failure has to be repeated with its seed"
-)]
 async fn torture(mut bench: Bench) {
     let number = |name| {
         env::var(name)

@@ -13,7 +13,7 @@ use std::{
 use kvcm_testkit::Cluster;
 use serde_json::json;
 use tempfile::TempDir;
-use tokio::task::JoinSet;
+use tokio::{task::JoinSet, time::timeout};
 
 use super::{
     LEASE_MS,
@@ -54,7 +54,8 @@ pub(super) struct Bench {
     rest: Things,
     epoch: u64,
     pub(super) tally: Tally,
-    _dir: TempDir,
+    /// Where their logs are; kept when the test fails.
+    dir: Option<TempDir>,
 }
 
 /// What has happened.
@@ -62,6 +63,7 @@ pub(super) struct Bench {
 pub(super) struct Tally {
     kills: u64,
     stops: u64,
+    nudges: u64,
     pub(super) acknowledged: u64,
     found: u64,
     not_found: u64,
@@ -72,15 +74,27 @@ impl fmt::Display for Tally {
         let Self {
             kills,
             stops,
+            nudges,
             acknowledged,
             found,
             not_found,
         } = self;
         write!(
             f,
-            "{kills} leaders killed and {stops} stopped, {acknowledged} changes acknowledged and \
+            "{kills} leaders killed and {stops} stopped ({nudges} times with the guard), \
+             {acknowledged} changes acknowledged and \
              none lost; of those without an answer {found} had happened and {not_found} had not"
         )
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        if std::thread::panicking()
+            && let Some(dir) = self.dir.take()
+        {
+            println!("the logs of the nodes are in {}", dir.keep().display());
+        }
     }
 }
 
@@ -113,7 +127,7 @@ impl Bench {
             rest,
             epoch: 0,
             tally: Tally::default(),
-            _dir: dir,
+            dir: Some(dir),
         }
     }
 
@@ -151,6 +165,9 @@ impl Bench {
             self.join(&mut writers).await;
         }
         let others: Vec<usize> = all.into_iter().filter(|node| *node != leader).collect();
+        if harm != Harm::Kill {
+            self.wait_for_another(leader, &others).await;
+        }
         let before = self.epoch;
         self.compare(&others).await;
         assert!(self.epoch > before, "a new reign in epoch {before} again");
@@ -169,6 +186,22 @@ impl Bench {
             }
         }
         self.cluster.restart(leader).await.unwrap();
+    }
+
+    /// Waits until another one leads than the one that stands still. Where it does so in the middle
+    /// of a change of the lock in a directory, nobody can change it; it goes on for a moment then.
+    async fn wait_for_another(&mut self, stopped: usize, others: &[usize]) {
+        let patience = Duration::from_millis(10 * LEASE_MS);
+        while timeout(patience, leader_of(&self.cluster, others))
+            .await
+            .is_err()
+        {
+            self.tally.nudges += 1;
+            let node = self.cluster.node(stopped);
+            node.cont().unwrap();
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            node.stop().unwrap();
+        }
     }
 
     async fn writers(
