@@ -1,6 +1,6 @@
 //! `cargo xtask release <version>`: checks, changelog, version, tag. Nothing leaves this machine.
 
-use std::{fs, path::Path, process::Command};
+use std::{fs, io::ErrorKind, path::Path, process::Command};
 
 use anyhow::{Context, bail};
 
@@ -35,6 +35,8 @@ pub(crate) fn run(version: &str, execute: bool) -> anyhow::Result<()> {
     let manifest = fs::read_to_string(root.join("Cargo.toml"))?;
     let manifest = with_version(&manifest, &current, version)?;
 
+    step("the dependencies are as deny.toml wants them: cargo deny check");
+    deny(execute)?;
     step("CI passes: .ci/run");
     if execute {
         shell::run(Command::new("bash").arg(".ci/run").current_dir(root))?;
@@ -70,6 +72,20 @@ pub(crate) fn run(version: &str, execute: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Looks at licences, versions and sources, which needs no network; advisories would.
+fn deny(must: bool) -> anyhow::Result<()> {
+    if shell::output(&mut shell::cargo(["deny", "--version"])).is_err() {
+        let hint = "cargo-deny is missing: `cargo install cargo-deny --locked`";
+        if must {
+            bail!(hint);
+        }
+        eprintln!("{hint}");
+        return Ok(());
+    }
+    let arguments = ["deny", "--offline", "check", "licenses", "bans", "sources"];
+    shell::run(&mut shell::cargo(arguments))
+}
+
 fn step(text: &str) {
     eprintln!("== {text}");
 }
@@ -98,7 +114,12 @@ struct Note {
 
 fn notes(folder: &Path) -> anyhow::Result<Vec<Note>> {
     let mut notes = Vec::new();
-    for entry in fs::read_dir(folder).with_context(|| format!("cannot read {NOTES}"))? {
+    // Git keeps no empty folder: after a release there is none.
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        entries => Some(entries.with_context(|| format!("cannot read {NOTES}"))?),
+    };
+    for entry in entries.into_iter().flatten() {
         let entry = entry?;
         if entry.path().extension().is_some_and(|end| end == "md") {
             notes.push(Note {
