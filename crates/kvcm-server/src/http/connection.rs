@@ -1,16 +1,6 @@
 //! One connection from its first byte to its end.
 
-use std::{
-    convert::Infallible,
-    io,
-    net::SocketAddr,
-    pin::pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
-    time::Duration,
-};
+use std::{convert::Infallible, future::poll_fn, io, net::SocketAddr, pin::pin, time::Duration};
 
 use axum::{Router, body::Body};
 use bytes::Bytes;
@@ -34,7 +24,7 @@ use tonic::Code;
 use tower::Service;
 use tracing::debug;
 
-use super::{Cause, Remote, Terms, prefixed::Prefixed, timed::Timed};
+use super::{Cause, Remote, Terms, head::Heads, prefixed::Prefixed, timed::Timed};
 use crate::tls::Tls;
 
 /// What an HTTP/2 client sends first.
@@ -153,26 +143,34 @@ impl Connection {
             }
         };
         let is_http2 = first[..] == PREFACE[..];
-        let io = TokioIo::new(Prefixed::new(first, stream));
-        let begun = Arc::new(AtomicBool::new(false));
-        let service = {
-            let (router, terms, begun) = (self.router.clone(), self.terms.clone(), begun.clone());
-            service_fn(move |request| {
-                begun.store(true, Relaxed);
-                call(router.clone(), peer, terms.clone(), request)
-            })
-        };
+        let limits = &self.terms.limits;
+        let heads = Heads::new(self.head_by, limits.head_timeout);
+        let io = TokioIo::new(Prefixed::new(first, stream, heads.clone()));
+        let (router, terms) = (self.router.clone(), self.terms.clone());
         if is_http2 {
-            // It may well be opened long before it is needed, and pings find out who is gone.
-            begun.store(true, Relaxed);
+            // It may well be opened long before it is needed, and pings find out who is gone, also
+            // one who does not end a head: a ping cannot be answered in the middle of it.
+            heads.complete();
+            let service =
+                service_fn(move |request| call(router.clone(), peer, terms.clone(), request));
             let connection = self.http2().serve_connection(io, service);
-            self.run(connection, &begun).await
+            self.run(connection, &heads).await
         } else {
+            let of_request = heads.clone();
+            let service = service_fn(move |request| {
+                of_request.complete();
+                let (heads, answer) = (
+                    of_request.clone(),
+                    call(router.clone(), peer, terms.clone(), request),
+                );
+                async move { Ok::<_, Infallible>(answer.await?.map(|body| heads.idle_after(body))) }
+            });
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
-                .header_read_timeout(self.terms.limits.read_timeout)
+                .header_read_timeout(limits.read_timeout)
+                .max_buf_size(limits.head_bytes as usize)
                 .serve_connection(io, service);
-            self.run(connection, &begun).await
+            self.run(connection, &heads).await
         }
     }
 
@@ -183,29 +181,37 @@ impl Connection {
             .initial_stream_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
             .max_concurrent_streams(self.terms.limits.streams)
+            .max_header_list_size(self.terms.limits.head_bytes)
             // Finds out about peers that vanished without a word.
             .keep_alive_interval(PING_INTERVAL)
             .keep_alive_timeout(PING_INTERVAL);
         builder
     }
 
-    /// Polls a connection to its end, and tells it when to finish. The head of the first request
-    /// must come in time.
-    async fn run<C>(&self, connection: C, begun: &AtomicBool) -> bool
+    /// Polls a connection to its end, and tells it when to finish. Each head must come in time.
+    async fn run<C>(&self, connection: C, heads: &Heads) -> bool
     where
-        C: GracefulConnection,
-        C::Error: std::fmt::Display,
+        C: GracefulConnection<Error = hyper::Error>,
     {
         let (peer, ends) = (self.peer, &self.ends);
         let mut connection = pin!(connection);
+        let mut timer = pin!(sleep_until(self.head_by));
         let mut draining = false;
-        let mut waiting = true;
         loop {
             tokio::select! {
+                biased;
                 result = connection.as_mut() => {
                     if let Err(error) = result {
                         debug!(%peer, %error, "connection ended");
+                        if error.is_parse_too_large() {
+                            self.terms.refusals.count(Cause::Size);
+                        }
                     }
+                    return false;
+                }
+                () = poll_fn(|cx| heads.poll_late(timer.as_mut(), cx)) => {
+                    debug!(%peer, "connection without a whole head is closed");
+                    self.terms.refusals.count(Cause::Head);
                     return false;
                 }
                 () = ends.drain.cancelled(), if !draining => {
@@ -213,14 +219,6 @@ impl Connection {
                     connection.as_mut().graceful_shutdown();
                 }
                 () = ends.cut.cancelled() => return true,
-                () = sleep_until(self.head_by), if waiting => {
-                    waiting = false;
-                    if !begun.load(Relaxed) {
-                        debug!(%peer, "connection without a whole head is closed");
-                        self.terms.refusals.count(Cause::Head);
-                        return false;
-                    }
-                }
             }
         }
     }

@@ -13,11 +13,13 @@ pub struct ConnectionLimits {
     pub peer_connections: usize,
     /// Most requests at a time on one HTTP/2 connection.
     pub streams: u32,
+    /// Most bytes in the head of a request.
+    pub head_bytes: u32,
     /// Longest time from the start of a connection to the whole head of its first request, the
-    /// TLS handshake included.
+    /// TLS handshake included, and from the first byte of a later head to its end.
     pub head_timeout: Duration,
-    /// Longest wait for the head of a request, which is also the longest idle time between two
-    /// requests of an HTTP/1.1 connection, and for a peer that takes no bytes.
+    /// Longest idle time between two requests of an HTTP/1.1 connection, and longest wait for a
+    /// peer that takes no bytes.
     pub read_timeout: Duration,
     /// How long connections may go on once they shall end.
     pub drain: Duration,
@@ -38,6 +40,7 @@ impl From<&ServiceSettings> for ConnectionLimits {
             connections: settings.limits.connections,
             peer_connections: settings.limits.peer_connections,
             streams: settings.limits.streams,
+            head_bytes: settings.limits.head_bytes,
             head_timeout: settings.limits.head_timeout,
             read_timeout: settings.limits.read_timeout,
             drain: settings.drain,

@@ -8,6 +8,7 @@ mod body;
 mod connection;
 mod context;
 mod counters;
+mod head;
 mod limits;
 mod listeners;
 mod outcome;

@@ -9,16 +9,23 @@ use std::{
 use bytes::{Buf, Bytes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Gives `prefix` before what `inner` has to read.
+use super::head::Heads;
+
+/// Gives `prefix` before what `inner` has to read, and tells `heads` of that.
 #[derive(Debug)]
 pub(super) struct Prefixed<S> {
     prefix: Bytes,
     inner: S,
+    heads: Heads,
 }
 
 impl<S> Prefixed<S> {
-    pub(super) const fn new(prefix: Bytes, inner: S) -> Self {
-        Self { prefix, inner }
+    pub(super) const fn new(prefix: Bytes, inner: S, heads: Heads) -> Self {
+        Self {
+            prefix,
+            inner,
+            heads,
+        }
     }
 }
 
@@ -29,7 +36,12 @@ impl<S: AsyncRead + Unpin> AsyncRead for Prefixed<S> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         if self.prefix.is_empty() {
-            return Pin::new(&mut self.inner).poll_read(cx, buffer);
+            let before = buffer.filled().len();
+            let read = Pin::new(&mut self.inner).poll_read(cx, buffer);
+            if buffer.filled().len() > before {
+                self.heads.bytes_came();
+            }
+            return read;
         }
         let count = self.prefix.len().min(buffer.remaining());
         buffer.put_slice(&self.prefix[..count]);

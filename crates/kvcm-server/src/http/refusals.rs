@@ -11,7 +11,7 @@ pub enum Cause {
     PeerConnections,
     /// No TLS handshake, or one that failed.
     Tls,
-    /// The head of the first request did not come in time.
+    /// The head of a request did not come in time.
     Head,
     /// The body of a request did not come in time.
     Body,

@@ -36,6 +36,7 @@ fn limits() -> ConnectionLimits {
         connections: 100,
         peer_connections: 100,
         streams: 100,
+        head_bytes: 65_536,
         head_timeout: LONG,
         read_timeout: LONG,
         drain: LONG,
@@ -408,6 +409,68 @@ async fn what_is_refused_is_counted_by_its_cause() {
         (server.ask(&whole).await.status, count(Cause::Body)),
         (408, 1)
     );
+}
+
+/// One request and its answer on a connection that stays open.
+async fn ask_on(stream: &mut TcpStream) {
+    let request = format!("POST {PATH} HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{{}}");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut seen = Vec::new();
+    while !seen.ends_with(b"\"cache_location_len\":\"0\"}") {
+        seen.push(stream.read_u8().await.unwrap());
+    }
+    assert!(seen.starts_with(b"HTTP/1.1 200"), "{seen:?}");
+}
+
+#[tokio::test]
+async fn every_head_of_a_connection_has_to_come_in_time_once_it_has_begun() {
+    let terms = Terms::from(ConnectionLimits {
+        head_timeout: SHORT,
+        ..limits()
+    });
+    let refusals = Arc::clone(&terms.refusals);
+    let router = routes(1000, LONG)
+        .call("GetCacheLocationLen", count)
+        .finish();
+    let server = Server::start(router, terms).await;
+    let (mut slow, mut idle) = (server.connect().await, server.connect().await);
+    ask_on(&mut idle).await;
+    for _ in 0..3 {
+        ask_on(&mut slow).await;
+    }
+    // Byte by byte, so that the connection is never silent for long.
+    while slow.write_all(b"x").await.is_ok() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(refusals.get(Cause::Head), 1);
+    // Idle for at least as long.
+    ask_on(&mut idle).await;
+    assert_eq!(refusals.get(Cause::Head), 1);
+}
+
+#[tokio::test]
+async fn a_head_that_is_too_large_is_431_also_on_a_connection_in_use() {
+    let terms = Terms::from(ConnectionLimits {
+        head_bytes: 8192,
+        ..limits()
+    });
+    let refusals = Arc::clone(&terms.refusals);
+    let router = routes(1000, LONG)
+        .call("GetCacheLocationLen", count)
+        .finish();
+    let server = Server::start(router, terms).await;
+    let header = |length| format!("x-large: {}\r\n", "x".repeat(length));
+    let fits = server
+        .ask(&request("POST", PATH, &header(7_000), "{}"))
+        .await;
+    assert_eq!(fits.status, 200);
+    let large = request("POST", PATH, &header(9_000), "{}");
+    assert_eq!(server.ask(&large).await.status, 431);
+    let mut used = server.connect().await;
+    ask_on(&mut used).await;
+    used.write_all(&large).await.unwrap();
+    assert_eq!(Answer::read(&mut used).await.status, 431);
+    assert_eq!(refusals.get(Cause::Size), 2);
 }
 
 #[tokio::test]
