@@ -8,6 +8,9 @@ use crate::shell;
 
 const REDIS: &str = "redis-server";
 
+/// Everything is built once, with all that can be built in. The lints look at the build without.
+const FEATURES: [&str; 2] = ["--features", "kvcm-server/otlp"];
+
 /// Installs what the tests need, builds them, runs them. `args` are handed to `cargo test`.
 ///
 /// Nothing is printed after the tests, so that the output ends with the runner's own summary.
@@ -17,15 +20,11 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
     shell::timed("building the tests", || {
         // What follows `--` is for the test programs, which do not run yet.
         let build = extra().take_while(|arg| *arg != "--");
-        shell::run(&mut shell::cargo(
-            ["test", "--workspace", "--no-run"].into_iter().chain(build),
-        ))
+        let words = ["test", "--workspace", "--no-run"].into_iter();
+        shell::run(&mut shell::cargo(words.chain(FEATURES).chain(build)))
     })?;
-    shell::run(&mut shell::cargo(
-        ["test", "--workspace", "--no-fail-fast"]
-            .into_iter()
-            .chain(extra()),
-    ))
+    let words = ["test", "--workspace", "--no-fail-fast"].into_iter();
+    shell::run(&mut shell::cargo(words.chain(FEATURES).chain(extra())))
 }
 
 /// The tests of the Redis backend start a server of their own; a missing one must not become a

@@ -8,6 +8,7 @@ mod cost;
 mod echo;
 mod load;
 mod nodes;
+mod once;
 mod options;
 mod report;
 mod tls;
@@ -112,6 +113,11 @@ async fn switches(options: &Options, report: &mut Report) -> anyhow::Result<()> 
                 let [on, off] = pair.map(Load::finish);
                 report.add_switch(switch, call, transport, &on, &off);
             }
+        }
+        match switch {
+            Switch::Tls => once::connections(&mut with, &mut plain, &tls, report).await?,
+            Switch::Account => once::accounts(&mut with, report).await?,
+            _ => {}
         }
     }
     Ok(())

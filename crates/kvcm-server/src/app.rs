@@ -146,7 +146,9 @@ impl App {
         let (health, follow) = grpc_health::health(cluster.clone());
         let news = [news, tokio::spawn(follow)].map(AbortOnDropHandle::new);
         let prefix = &config.metrics.prefix;
-        let metrics = Metrics::new(prefix, &counters, cluster.clone(), reigns.clone());
+        let traces = Traces::open(&config.tracing, &node.owner.node)?;
+        let spans = traces.counts();
+        let metrics = Metrics::new(prefix, &counters, cluster.clone(), reigns.clone(), spans);
         let services = Arc::new(Services::new(
             cluster.clone(),
             reigns.clone(),
@@ -174,7 +176,6 @@ impl App {
             Some(guard) => guard.protect(scope, router),
             None => router,
         };
-        let traces = Traces::open(&config.tracing, &node.owner.node)?;
         let servers = servers(
             &config, &services, listeners, &counters, &traces, tools, protect,
         )?;
@@ -383,7 +384,8 @@ fn servers(
     let admin_grpc = AdminServiceServer::new(admin.clone()).max_decoding_message_size(bytes);
     let json = || JsonRoutes::new(BodyLimits::from(&config.service));
     let server = |name, listener, router: Router, methods| {
-        let observe = Observe::new(methods, &config.log, traces.clone(), Arc::new(BootClock));
+        let (counts, traces) = (config.metrics.calls, traces.clone());
+        let observe = Observe::new(methods, counts, &config.log, traces, Arc::new(BootClock));
         anyhow::Ok(Server {
             listener: TcpListener::from_std(listener)?,
             // Outermost: calls that are not let in are counted too.

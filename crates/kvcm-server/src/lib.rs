@@ -20,6 +20,8 @@ mod health;
 mod hot;
 pub mod http;
 mod index_store;
+#[cfg(test)]
+mod log_lines;
 pub mod logging;
 mod members;
 mod metrics;

@@ -73,33 +73,15 @@ fn filter(level: LogLevel) -> EnvFilter {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        io::{self, Write},
-        sync::Arc,
-    };
-
-    use parking_lot::Mutex;
     use tracing::{debug, info, warn};
 
     use super::*;
-
-    #[derive(Clone, Default)]
-    struct Memory(Arc<Mutex<Vec<u8>>>);
-
-    impl Write for Memory {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().write(bytes)
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
+    use crate::log_lines::LogLines;
 
     /// The lines that `work` logs.
     fn logged(level: LogLevel, format: LogFormat, work: impl FnOnce(&LogHandle)) -> Vec<String> {
-        let memory = Memory::default();
-        let writer = memory.clone();
+        let log = LogLines::default();
+        let writer = log.clone();
         let settings = LogSettings {
             level,
             format,
@@ -108,9 +90,7 @@ mod tests {
         };
         let (subscriber, handle) = subscriber(settings, move || writer.clone(), false);
         tracing::subscriber::with_default(subscriber, || work(&handle));
-        let bytes = memory.0.lock().clone();
-        let text = String::from_utf8(bytes).unwrap();
-        text.lines().map(str::to_owned).collect()
+        log.lines()
     }
 
     #[test]

@@ -36,15 +36,18 @@ pub(crate) mod target {
 pub(crate) struct Observe {
     methods: Arc<HashMap<String, Arc<Method>>>,
     clock: Arc<dyn Clock>,
+    counts: bool,
     access: bool,
     slow: Option<Duration>,
     traces: Traces,
 }
 
 impl Observe {
-    /// Observes these calls, by the path of their requests; everything else passes unseen.
+    /// Observes these calls, by the path of their requests; everything else passes unseen. Counts
+    /// and times them if told so.
     pub(crate) fn new(
         methods: HashMap<String, Arc<Method>>,
+        counts: bool,
         logs: &LogSettings,
         traces: Traces,
         clock: Arc<dyn Clock>,
@@ -52,6 +55,7 @@ impl Observe {
         Self {
             methods: Arc::new(methods),
             clock,
+            counts,
             access: logs.access,
             slow: logs.slow,
             traces,
@@ -71,7 +75,9 @@ impl Observe {
             Some(outcome) => Ending::Answered(outcome.code),
             None => refusal(response),
         };
-        method.ended(ending, took);
+        if self.counts {
+            method.ended(ending, took);
+        }
         let request_id = outcome.map_or("", |outcome| &outcome.request_id);
         if let Some(span) = span {
             span.end(ending, request_id);
@@ -210,36 +216,21 @@ where
 
 #[cfg(test)]
 mod tests {
-    use std::io::{self, Write};
-
     use kvcm_clock::{Timer as _, TokioTimer, VirtualClock};
-    use parking_lot::Mutex;
     use serde_json::Value;
     use tower::service_fn;
 
     use super::*;
     use crate::{
         config::{LogFormat, LogLevel},
+        log_lines::LogLines,
         metrics::Counters,
     };
 
-    #[derive(Clone, Default)]
-    struct Memory(Arc<Mutex<Vec<u8>>>);
-
-    impl Write for Memory {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().write(bytes)
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
     /// The lines that one call logs that takes so long.
     async fn lines(access: bool, subject: Option<&str>, takes: Duration) -> Vec<Value> {
-        let memory = Memory::default();
-        let writer = memory.clone();
+        let log = LogLines::default();
+        let writer = log.clone();
         let subscriber = tracing_subscriber::fmt()
             .json()
             .flatten_event(true)
@@ -256,6 +247,7 @@ mod tests {
         let counters = Counters::new().unwrap();
         let observe = Observe::new(
             counters.calls.http("AdminService"),
+            true,
             &settings,
             Traces::default(),
             Arc::new(clock),
@@ -281,11 +273,9 @@ mod tests {
         let remote = Remote(([127, 0, 0, 1], 7).into());
         request.extensions_mut().insert(remote);
         observe.layer(inner).call(request).await.unwrap();
-        let bytes = memory.0.lock().clone();
-        let text = String::from_utf8(bytes).unwrap();
-        text.lines()
-            .map(|line| serde_json::from_str(line).unwrap())
-            .collect()
+        let lines = log.lines();
+        let lines = lines.iter().map(|line| serde_json::from_str(line));
+        lines.collect::<Result<_, _>>().unwrap()
     }
 
     #[tokio::test(start_paused = true)]

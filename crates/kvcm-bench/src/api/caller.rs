@@ -45,7 +45,8 @@ impl Caller {
                     }
                     let channel: Channel = channels[client % CONNECTIONS].clone();
                     let path = PathAndQuery::from_static(target.path());
-                    let shown = target.authorization.map(AsciiMetadataValue::from_static);
+                    let shown = target.authorization.as_deref();
+                    let shown = shown.map(AsciiMetadataValue::try_from).transpose()?;
                     Self {
                         way: Way::Grpc(Grpc::new(channel), path, shown),
                         host: target.address.to_string(),
@@ -69,7 +70,8 @@ impl Caller {
         let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
         // Ends with its sender; what breaks it is the error of a call.
         tokio::spawn(connection);
-        let shown = target.authorization.map(HeaderValue::from_static);
+        let shown = target.authorization.as_deref();
+        let shown = shown.map(HeaderValue::from_str).transpose()?;
         Ok(Self {
             way: Way::Http(sender, Uri::from_static(path), shown),
             host: target.address.to_string(),

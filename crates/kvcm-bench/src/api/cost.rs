@@ -21,7 +21,10 @@ const ADMIN_KEY: &str = "kvcm.service.admin_auth_token";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Switch {
     AccessLog,
+    /// The page, which is read by nobody meanwhile.
     Metrics,
+    /// Counting and timing each call.
+    Counting,
     Tls,
     /// Tokens for engines and administrators.
     Bearer,
@@ -43,9 +46,10 @@ pub(super) struct Access {
 }
 
 impl Switch {
-    pub(super) const ALL: [Self; 5] = [
+    pub(super) const ALL: [Self; 6] = [
         Self::AccessLog,
         Self::Metrics,
+        Self::Counting,
         Self::Tls,
         Self::Bearer,
         Self::Account,
@@ -55,6 +59,7 @@ impl Switch {
         match self {
             Self::AccessLog => "access log",
             Self::Metrics => "metrics page",
+            Self::Counting => "counting calls",
             Self::Tls => "TLS",
             Self::Bearer => "bearer token",
             Self::Account => "account",
@@ -75,6 +80,7 @@ impl Switch {
         settings.extend(match self {
             Self::AccessLog => vec![("kvcm.logger.access_log", "true".to_owned())],
             Self::Metrics => vec![("kvcm.metrics.enable_prometheus", "true".to_owned())],
+            Self::Counting => vec![("kvcm.metrics.count_calls", "true".to_owned())],
             Self::Tls => tls.settings(),
             Self::Bearer => vec![
                 (ADMIN_KEY, ADMIN.to_owned()),
@@ -90,16 +96,20 @@ impl Switch {
 
     /// The configuration without any: those that are on by default are switched off.
     pub(super) fn all_off() -> Vec<(&'static str, String)> {
-        ["kvcm.logger.access_log", "kvcm.metrics.enable_prometheus"]
-            .map(|key| (key, "false".to_owned()))
-            .to_vec()
+        [
+            "kvcm.logger.access_log",
+            "kvcm.metrics.enable_prometheus",
+            "kvcm.metrics.count_calls",
+        ]
+        .map(|key| (key, "false".to_owned()))
+        .to_vec()
     }
 
     /// What clients must know of a node that has it on.
     pub(super) fn access(self, tls: &Tls) -> Access {
         let mut access = Access::default();
         match self {
-            Self::AccessLog | Self::Metrics => {}
+            Self::AccessLog | Self::Metrics | Self::Counting => {}
             Self::Tls => access.tls = Some(tls.client()),
             Self::Bearer => {
                 access.engine = Some(ENGINES_BEARER);

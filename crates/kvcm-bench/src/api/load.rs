@@ -34,7 +34,7 @@ pub(super) struct Target {
     /// Set when the server speaks TLS.
     pub(super) tls: Option<Arc<ClientConfig>>,
     /// What is sent as `authorization`.
-    pub(super) authorization: Option<&'static str>,
+    pub(super) authorization: Option<String>,
 }
 
 /// What one server did in all its turns.

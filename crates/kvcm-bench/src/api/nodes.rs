@@ -3,6 +3,7 @@
 use std::{fs, path::Path, time::Duration};
 
 use anyhow::{Context, bail, ensure};
+use base64::{Engine as _, prelude::BASE64_STANDARD};
 use bytes::Bytes;
 use kvcm_clock::{BootClock, Clock};
 use kvcm_testkit::{Cluster, ClusterSpec};
@@ -60,7 +61,8 @@ impl Nodes {
         };
         nodes.agree().await?;
         if nodes.access.has_account {
-            nodes.add_account().await?;
+            let (user_name, password) = ACCOUNT;
+            nodes.add_account(user_name, password).await?;
         }
         Ok(nodes)
     }
@@ -92,7 +94,7 @@ impl Nodes {
             address: call.port(transport, node.ports()),
             pid: node.pid(),
             tls: self.access.tls.clone(),
-            authorization,
+            authorization: authorization.map(str::to_owned),
         }
     }
 
@@ -138,9 +140,19 @@ impl Nodes {
         post(&target, target.path(), call.request(Transport::Http)).await
     }
 
-    /// Has the leader know the account that clients use.
-    async fn add_account(&mut self) -> anyhow::Result<()> {
-        let (user_name, password) = ACCOUNT;
+    /// A target whose client is one more account, which the leader has not seen yet.
+    pub(super) async fn with_new_account(&mut self, number: usize) -> anyhow::Result<Target> {
+        let (user_name, password) = (format!("bench-{number}"), "password-of-the-bench");
+        self.add_account(&user_name, password).await?;
+        let shown = BASE64_STANDARD.encode(format!("{user_name}:{password}"));
+        Ok(Target {
+            authorization: Some(format!("Basic {shown}")),
+            ..self.target(Call::ClusterInfo, Transport::Http)
+        })
+    }
+
+    /// Has the leader know an account that clients use.
+    async fn add_account(&mut self, user_name: &str, password: &str) -> anyhow::Result<()> {
         let body = json!({ "user_name": user_name, "password": password, "role": "ROLE_USER" });
         let target = self.target(Call::ListStorage, Transport::Http);
         let reply = post(&target, "/api/addAccount", body.to_string().into()).await?;

@@ -10,6 +10,7 @@ use crate::{
         load::{Figures, Target},
     },
     machine,
+    samples::Samples,
     table::{Column, table, thousands},
 };
 
@@ -22,6 +23,7 @@ pub(super) struct Report {
     load_before: String,
     calls: Vec<[String; 12]>,
     switches: Vec<[String; 9]>,
+    once: Vec<[String; 7]>,
     /// The most calls of the goal's kind, here and of the bare server.
     best: (f64, f64),
 }
@@ -35,6 +37,7 @@ impl Report {
             load_before: machine::load(),
             calls: Vec::new(),
             switches: Vec::new(),
+            once: Vec::new(),
             best: (0.0, 0.0),
         }
     }
@@ -89,6 +92,20 @@ impl Report {
         ]);
     }
 
+    /// What is done once, beside something else.
+    pub(super) fn add_once(&mut self, what: &str, beside: &str, this: &Samples, that: &Samples) {
+        let (ours, theirs) = (this.percentile(50), that.percentile(50));
+        self.once.push([
+            what.to_owned(),
+            micros(ours),
+            micros(this.percentile(99)),
+            beside.to_owned(),
+            micros(theirs),
+            micros(that.percentile(99)),
+            ratio(Some(ours.as_secs_f64()), Some(theirs.as_secs_f64())),
+        ]);
+    }
+
     pub(super) fn finish(self) -> String {
         let calls = [
             Column::Text("call"),
@@ -115,15 +132,25 @@ impl Report {
             Column::Number("off cpu"),
             Column::Number("ratio"),
         ];
+        let once = [
+            Column::Text("once, over HTTP"),
+            Column::Number("p50 us"),
+            Column::Number("p99 us"),
+            Column::Text("beside"),
+            Column::Number("p50 us"),
+            Column::Number("p99 us"),
+            Column::Number("ratio"),
+        ];
         let (ours, bare) = self.best;
         format!(
-            "{}\nload (1, 5, 15 minutes): {} before, {} after\n\n{}\n{CLIENTS} clients each:\n{}\n\
+            "{}\nload (1, 5, 15 minutes): {} before, {} after\n\n{}\n{CLIENTS} clients each:\n{}\n{}\n\
              GetClusterInfo over gRPC, most in a second: {}, bare {}; goal {}: {}\n",
             self.conditions,
             self.load_before,
             machine::load(),
             table(calls, &self.calls),
             table(switches, &self.switches),
+            table(once, &self.once),
             thousands(ours as u64),
             thousands(bare as u64),
             thousands(GOAL as u64),

@@ -334,20 +334,27 @@ pub static KEYS: &[Key] = &[
         |config, value| config.service.limits.streams = number(value),
     ),
     Key::number(
+        "kvcm.service.max_head_bytes",
+        "65536",
+        [8192, 1 << 20],
+        "most bytes in the head of a request; more are answered with status 431",
+        |config, value| config.service.limits.head_bytes = number(value),
+    ),
+    Key::number(
         "kvcm.service.head_timeout_ms",
         "10000",
         [100, HOUR_MS],
         "longest time from the start of a connection until the head of its first request is \
-         complete, TLS handshake included, in milliseconds; HTTP/2 connections may wait for \
-         their first request",
+         complete, TLS handshake included, and from the first byte of a later head to its end, \
+         in milliseconds; HTTP/2 connections may wait for their first request",
         |config, value| config.service.limits.head_timeout = ms(value),
     ),
     Key::number(
         "kvcm.service.read_timeout_ms",
         "75000",
         [100, HOUR_MS],
-        "longest wait for the body of a request, and for the head of the next request on a \
-         connection, which is how long it may idle, in milliseconds",
+        "longest wait for the body of a request, and for the next request on a connection, which \
+         is how long it may idle, in milliseconds",
         |config, value| config.service.limits.read_timeout = ms(value),
     ),
     Key::number(
@@ -386,6 +393,14 @@ pub static KEYS: &[Key] = &[
         FLAG,
         "serve GET /metrics on the admin HTTP port, in Prometheus' text format",
         |config, text| flag(text).map(|value| config.metrics.prometheus = value),
+    ),
+    Key::text(
+        "kvcm.metrics.count_calls",
+        "true",
+        FLAG,
+        "count and time each call; without it there are no kvcm_calls metrics, and GetMetrics \
+         tells of no calls",
+        |config, text| flag(text).map(|value| config.metrics.calls = value),
     ),
     Key::text(
         "kvcm.metrics.prometheus_prefix",
@@ -618,7 +633,9 @@ mod tests {
                     | "kvcm.service.enable_meta_auth",
                     _,
                 ) => "true".to_owned(),
-                ("kvcm.metrics.enable_prometheus", _) => "false".to_owned(),
+                ("kvcm.metrics.enable_prometheus" | "kvcm.metrics.count_calls", _) => {
+                    "false".to_owned()
+                }
                 ("kvcm.service.bind_address", _) => "::1".to_owned(),
                 ("kvcm.logger.format", _) => "json".to_owned(),
                 _ => "x".to_owned(),

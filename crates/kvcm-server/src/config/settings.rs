@@ -105,10 +105,13 @@ pub struct RequestLimits {
     pub peer_connections: usize,
     /// Requests at a time on one HTTP/2 connection.
     pub streams: u32,
-    /// Longest time until the head of a connection's first request has come.
+    /// Bytes of the head of a request.
+    pub head_bytes: u32,
+    /// Longest time from the start of a connection to the head of its first request, and from the
+    /// first byte of a later head to its end.
     pub head_timeout: Duration,
-    /// Longest wait for a request's head, which is also the longest idle time between two
-    /// requests of a connection, and for its body.
+    /// Longest idle time between two requests of a connection, and longest wait for the body of
+    /// one.
     pub read_timeout: Duration,
 }
 
@@ -150,6 +153,8 @@ pub struct MetricsSettings {
     pub prometheus: bool,
     /// What its names begin with, without the underscore after it; may be empty.
     pub prefix: String,
+    /// Whether calls are counted and timed.
+    pub calls: bool,
 }
 
 /// Which spans of calls go where.
@@ -218,6 +223,7 @@ impl Config {
                     connections: 0,
                     peer_connections: 0,
                     streams: 0,
+                    head_bytes: 0,
                     head_timeout: Duration::ZERO,
                     read_timeout: Duration::ZERO,
                 },
@@ -236,6 +242,7 @@ impl Config {
             metrics: MetricsSettings {
                 prometheus: false,
                 prefix: String::new(),
+                calls: false,
             },
             tracing: TracingSettings {
                 otlp_endpoint: None,

@@ -15,6 +15,7 @@ mod node;
 mod page;
 mod protocol;
 mod refusals;
+mod spans;
 #[cfg(test)]
 mod tests;
 
@@ -28,7 +29,7 @@ pub(crate) use self::{
     connections::Connections,
     lookups::Lookups,
 };
-use crate::{cluster::Cluster, http::Refusals, reign::Reigns};
+use crate::{cluster::Cluster, http::Refusals, reign::Reigns, traces::SpanCounts};
 
 /// The metrics of a node.
 #[derive(Debug)]
@@ -74,19 +75,23 @@ impl Metrics {
         counters: &Counters,
         cluster: Arc<Cluster>,
         reigns: Arc<Reigns>,
+        spans: Option<Arc<SpanCounts>>,
     ) -> Self {
         let mut registry = match prefix {
             "" => Registry::default(),
             prefix => Registry::with_prefix(prefix),
         };
         counters.calls.register(&mut registry);
-        let sources: Vec<Box<dyn Source>> = vec![
+        let mut sources: Vec<Box<dyn Source>> = vec![
             Box::new(election::Election::new(cluster.clone())),
             Box::new(node::NodeState::new(cluster, reigns)),
             Box::new(counters.lookups.clone()),
             Box::new(counters.connections.clone()),
             Box::new(counters.refusals.clone()),
         ];
+        if let Some(spans) = spans {
+            sources.push(Box::new(spans));
+        }
         let families = Arc::new(Families::new(sources));
         registry.register_collector(Box::new(families.clone()));
         Self {

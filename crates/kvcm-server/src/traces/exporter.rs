@@ -1,6 +1,6 @@
 //! An exporter that says rarely how it fares.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use kvcm_clock::{BootClock, Clock as _, Moment};
 use opentelemetry_sdk::{
@@ -10,13 +10,17 @@ use opentelemetry_sdk::{
 };
 use parking_lot::Mutex;
 
+use super::SpanCounts;
+
 /// Failures are told at most so often.
 const QUIET: Duration = Duration::from_secs(60);
 
-/// Exports by another exporter. Tells the first failure, then one line a minute while it fails.
+/// Exports by another exporter, and counts. Tells the first failure, then one line a minute while
+/// it fails.
 #[derive(Debug)]
 pub(super) struct Reporting<E> {
     inner: E,
+    counts: Arc<SpanCounts>,
     reports: Mutex<Reports>,
 }
 
@@ -30,9 +34,10 @@ struct Reports {
 
 impl<E> Reporting<E> {
     /// Exports by `inner`.
-    pub(super) fn new(inner: E) -> Self {
+    pub(super) fn new(inner: E, counts: Arc<SpanCounts>) -> Self {
         Self {
             inner,
+            counts,
             reports: Mutex::default(),
         }
     }
@@ -54,6 +59,7 @@ impl<E: SpanExporter> SpanExporter for Reporting<E> {
     async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
         let spans = batch.len();
         let result = self.inner.export(batch).await;
+        self.counts.sent(spans, result.is_ok());
         if let Err(error) = &result {
             let lost = self.reports.lock().lost(spans, BootClock.now());
             if let Some(lost) = lost {

@@ -1,6 +1,6 @@
 //! Spans of calls, sent over OTLP/gRPC in batches, by a thread of their own.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use coordination_core::NodeId;
@@ -20,7 +20,7 @@ use opentelemetry_sdk::{
 };
 use tonic::transport::Endpoint;
 
-use super::exporter::Reporting;
+use super::{SpanCounts, bounded::Bounded, exporter::Reporting};
 use crate::{
     config::TracingSettings,
     metrics::{Ending, Method},
@@ -47,6 +47,7 @@ struct Open {
     provider: SdkTracerProvider,
     tracer: SdkTracer,
     propagator: TraceContextPropagator,
+    counts: Arc<SpanCounts>,
 }
 
 /// The span of a call that is traced. Dropping it ends it too, without code: the caller went away.
@@ -79,9 +80,11 @@ impl Traces {
             .with_max_export_batch_size(BATCH)
             .with_scheduled_delay(BATCH_DELAY)
             .build();
-        let batches = BatchSpanProcessor::builder(Reporting::new(exporter))
+        let counts = Arc::new(SpanCounts::default());
+        let batches = BatchSpanProcessor::builder(Reporting::new(exporter, counts.clone()))
             .with_batch_config(config)
             .build();
+        let batches = Bounded::new(batches, QUEUE, counts.clone());
         let ratio = f64::from(settings.sample_millionths) / 1e6;
         let root = Sampler::TraceIdRatioBased(ratio);
         // More attributes come from the environment, by the variable that all SDKs read.
@@ -99,8 +102,14 @@ impl Traces {
             tracer: provider.tracer("kvcm-server"),
             provider,
             propagator: TraceContextPropagator::new(),
+            counts,
         };
         Ok(Self { open: Some(open) })
+    }
+
+    /// What becomes of spans, if there are any.
+    pub(crate) fn counts(&self) -> Option<Arc<SpanCounts>> {
+        self.open.as_ref().map(|open| open.counts.clone())
     }
 
     /// The span of a call that begins, if it is traced. A malformed `traceparent` is as good as

@@ -6,7 +6,7 @@ mod collector;
 use std::{net::SocketAddr, time::Duration};
 
 use kvcm_proto::meta::{GetClusterInfoRequest, meta_service_client::MetaServiceClient};
-use kvcm_testkit::{NodeSpec, ServerProcess, http_post};
+use kvcm_testkit::{NodeSpec, ServerProcess, http_get, http_post};
 use opentelemetry_proto::tonic::trace::v1::{Span, span::SpanKind};
 use tempfile::TempDir;
 use tokio::{
@@ -173,6 +173,22 @@ async fn is_not_disturbed_by(collector: SocketAddr) {
     }
     let called = tokio::time::timeout(LIMIT, callers.join_all()).await;
     called.expect("calls are answered");
+    // All that do not wait in the queue are counted, as dropped or as refused by the collector.
+    let page = http_get(node.ports().admin_http(), "/metrics")
+        .await
+        .unwrap();
+    let page = String::from_utf8(page.body).unwrap();
+    let lost: f64 = ["dropped", "failed"]
+        .map(|outcome| {
+            let series = format!("kvcm_spans_total{{outcome=\"{outcome}\"}} ");
+            let line = page.lines().find_map(|line| line.strip_prefix(&series));
+            line.unwrap_or_else(|| panic!("no {series}"))
+                .parse::<f64>()
+                .unwrap()
+        })
+        .iter()
+        .sum();
+    assert!(lost >= f64::from(16 * 400 - 4096), "{lost}");
     drop(client);
     stop(&mut node).await;
     let log = std::fs::read_to_string(node.log_file()).unwrap();
