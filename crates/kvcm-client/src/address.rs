@@ -1,10 +1,34 @@
 //! Where a node listens.
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    hash::{Hash, Hasher},
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+};
 
 /// `host:port` of a gRPC listener; cheap to clone.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Address(Arc<str>);
+///
+/// An address that a name was resolved to remembers the name, for the certificate to match.
+#[derive(Clone, Debug)]
+pub(crate) struct Address {
+    text: Arc<str>,
+    name: Option<Arc<str>>,
+}
+
+impl PartialEq for Address {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for Address {}
+
+impl Hash for Address {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.text.hash(state);
+    }
+}
 
 impl Address {
     /// Reads `host:port`; `http://host:port` and a trailing slash are taken too.
@@ -17,7 +41,7 @@ impl Address {
         let bare = bare.strip_prefix("http://").unwrap_or(bare);
         let bare = bare.strip_suffix('/').unwrap_or(bare);
         if bare.contains("://") {
-            return wrong("only plain gRPC (http) is supported");
+            return wrong("a scheme that is not known (TLS is switched on with `tls`)");
         }
         let Some((host, port)) = bare.rsplit_once(':') else {
             return wrong("no port");
@@ -34,7 +58,10 @@ impl Address {
         if tonic::transport::Endpoint::from_shared(format!("http://{bare}")).is_err() {
             return wrong("not a valid host");
         }
-        Ok(Self(bare.into()))
+        Ok(Self {
+            text: bare.into(),
+            name: None,
+        })
     }
 
     /// The address that a node advertises; none when host or port are missing.
@@ -51,13 +78,40 @@ impl Address {
 
     /// `host:port`.
     pub(crate) fn as_str(&self) -> &str {
-        &self.0
+        &self.text
+    }
+
+    /// The host without brackets.
+    fn host(&self) -> &str {
+        let host = self
+            .text
+            .rsplit_once(':')
+            .map_or(&*self.text, |(host, _)| host);
+        host.trim_start_matches('[').trim_end_matches(']')
+    }
+
+    /// The host that the node's certificate must name.
+    pub(crate) fn tls_host(&self) -> &str {
+        self.name.as_deref().unwrap_or_else(|| self.host())
+    }
+
+    /// Whether the host is a name, which may mean several addresses.
+    pub(crate) fn is_name(&self) -> bool {
+        self.host().parse::<IpAddr>().is_err()
+    }
+
+    /// One of the addresses that this one, which has a name, was resolved to.
+    pub(crate) fn resolved(&self, address: SocketAddr) -> Self {
+        Self {
+            text: address.to_string().into(),
+            name: Some(self.host().into()),
+        }
     }
 }
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.text)
     }
 }
 
@@ -85,6 +139,21 @@ mod tests {
             let error = Address::parse(bad).unwrap_err();
             assert!(error.contains(&format!("{bad:?}")), "{error}");
         }
+    }
+
+    #[test]
+    fn a_resolved_address_remembers_its_name() {
+        let name = Address::parse("kvcm.example:6381").unwrap();
+        assert!(name.is_name());
+        let one = name.resolved("10.0.0.1:6381".parse().unwrap());
+        assert!(!one.is_name());
+        assert_eq!(
+            (one.as_str(), one.tls_host()),
+            ("10.0.0.1:6381", "kvcm.example")
+        );
+        assert_eq!(one, Address::parse("10.0.0.1:6381").unwrap());
+        let v6 = Address::parse("[::1]:7").unwrap();
+        assert!(!v6.is_name() && v6.tls_host() == "::1");
     }
 
     #[test]

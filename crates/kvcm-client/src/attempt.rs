@@ -58,10 +58,10 @@ impl Story {
         self.total += 1;
     }
 
-    /// Notes the wait after the last step.
+    /// Notes a wait after the last step.
     pub(crate) fn waited(&mut self, wait: Duration) {
         if let Some(last) = self.steps.last_mut() {
-            last.wait = wait;
+            last.wait += wait;
         }
     }
 

@@ -6,9 +6,17 @@ use crate::{
     address::Address,
     client::Client,
     core::Core,
+    credentials::Credentials,
     error::{Error, ErrorKind},
+    policy::{DefaultPolicy, RetryPolicy},
+    seeds::Seeds,
     settings::Settings,
+    tls::Tls,
+    transport::Grpc,
 };
+
+/// What a semaphore can count.
+const IN_FLIGHT_MOST: usize = 1 << 20;
 
 /// Settings of a client; made by [`Client::builder`].
 #[derive(Clone, Debug, Default)]
@@ -16,11 +24,14 @@ use crate::{
 pub struct ClientBuilder {
     endpoints: Vec<String>,
     settings: Settings,
+    policy: Option<Arc<dyn RetryPolicy>>,
+    mistakes: Vec<String>,
 }
 
 impl ClientBuilder {
     /// `host:port` of the meta service (gRPC) of some nodes. Any node will do, and one is enough
-    /// while it lives; give all that are known.
+    /// while it lives; give all that are known. A name that resolves to several addresses stands
+    /// for all of them.
     pub fn endpoints(mut self, endpoints: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.endpoints.extend(endpoints.into_iter().map(Into::into));
         self
@@ -67,12 +78,48 @@ impl ClientBuilder {
         self
     }
 
+    /// How many calls may be under way at a time; 4096 by default. Others wait, within their
+    /// deadlines.
+    pub fn in_flight_max(mut self, calls: usize) -> Self {
+        self.settings.in_flight_max = calls;
+        self
+    }
+
+    /// Whether a node is asked to push changes of leader, which costs one stream per client; true
+    /// by default. Without, the client finds out when a call fails or the refresh is due.
+    pub fn pushes(mut self, pushes: bool) -> Self {
+        self.settings.pushes = pushes;
+        self
+    }
+
+    /// What to show with each call, see [`Credentials`].
+    pub fn credentials(mut self, credentials: Credentials) -> Self {
+        self.settings.credentials = Some(credentials);
+        self
+    }
+
+    /// Connects over TLS; plain text by default.
+    pub fn tls(mut self, tls: &Tls) -> Self {
+        match tls.ready() {
+            Ok(ready) => self.settings.tls = Some(ready),
+            Err(error) => self.mistakes.push(format!("tls: {error}")),
+        }
+        self
+    }
+
+    /// What follows the failures of calls, see [`RetryPolicy`]; the
+    /// [`DefaultPolicy`](crate::DefaultPolicy) fits nearly all.
+    pub fn retry_policy(mut self, policy: impl RetryPolicy) -> Self {
+        self.policy = Some(Arc::new(policy));
+        self
+    }
+
     /// The client, connected: a leader has been found.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] naming every endpoint or setting that is wrong;
-    /// [`ErrorKind::NoLeader`] when no leader was found before the deadline, with what each node
-    /// said.
+    /// [`ErrorKind::NoLeader`], [`ErrorKind::LeaderUnreachable`] or [`ErrorKind::Transport`] when
+    /// no leader was found before the deadline, with what each node said.
     pub async fn connect(self) -> Result<Client, Error> {
         let client = self.lazy()?;
         client.find_leader().await?;
@@ -84,7 +131,7 @@ impl ClientBuilder {
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] naming every endpoint or setting that is wrong.
     pub fn lazy(self) -> Result<Client, Error> {
-        let mut mistakes = Vec::new();
+        let mut mistakes = self.mistakes;
         let mut seeds = Vec::new();
         for endpoint in &self.endpoints {
             match Address::parse(endpoint) {
@@ -97,6 +144,9 @@ impl ClientBuilder {
             mistakes.push("no endpoints: give host:port of at least one node".to_owned());
         }
         let settings = &self.settings;
+        if !(1..=IN_FLIGHT_MOST).contains(&settings.in_flight_max) {
+            mistakes.push(format!("in_flight_max is not from 1 to {IN_FLIGHT_MOST}"));
+        }
         for (name, value) in [
             ("deadline", settings.deadline),
             ("attempt_timeout", settings.attempt_timeout),
@@ -114,8 +164,14 @@ impl ClientBuilder {
             return Err(Error::local(ErrorKind::InvalidArgument, "connect", message));
         }
         let deadline = self.settings.deadline;
-        let core = Arc::new(Core::new(self.settings, seeds));
-        Ok(Client::new(core, deadline))
+        let core = Core::new(
+            self.settings.clone(),
+            self.policy.unwrap_or_else(DefaultPolicy::shared),
+            Seeds::new(seeds),
+            Arc::new(Grpc::new(self.settings)),
+            Box::new(fastrand::Rng::new()),
+        );
+        Ok(Client::new(Arc::new(core), deadline))
     }
 }
 
@@ -128,11 +184,12 @@ mod tests {
         let error = Client::builder()
             .endpoints(["good:1", "bad", "worse:0"])
             .deadline(Duration::ZERO)
+            .in_flight_max(0)
             .lazy()
             .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
         let text = error.to_string();
-        for part in ["\"bad\"", "\"worse:0\"", "deadline"] {
+        for part in ["\"bad\"", "\"worse:0\"", "deadline", "in_flight_max"] {
             assert!(text.contains(part), "{text}");
         }
         assert!(!text.contains("good"), "{text}");

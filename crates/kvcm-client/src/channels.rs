@@ -2,13 +2,16 @@
 
 use std::{
     collections::HashMap,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
 
 use parking_lot::Mutex;
 use tonic::transport::{Channel, Endpoint};
 
-use crate::{address::Address, settings::Settings};
+use crate::{address::Address, settings::Settings, tls::TlsConnector};
+
+/// Connections that are kept at most; far more nodes than a cluster has.
+const OPEN_MAX: usize = 64;
 
 /// One HTTP/2 connection per node, made when first used.
 ///
@@ -19,6 +22,7 @@ pub(crate) struct Channels {
     settings: Settings,
     open: Mutex<HashMap<Address, Connection>>,
     made: AtomicU64,
+    evicted: AtomicU64,
 }
 
 /// A channel and which one it is, so that calls that failed on an old one cannot evict the new.
@@ -34,6 +38,7 @@ impl Channels {
             settings,
             open: Mutex::default(),
             made: AtomicU64::new(0),
+            evicted: AtomicU64::new(0),
         }
     }
 
@@ -44,9 +49,17 @@ impl Channels {
             return Ok(connection.clone());
         }
         let connection = Connection {
-            channel: self.endpoint(address)?.connect_lazy(),
-            id: self.made.fetch_add(1, Ordering::Relaxed),
+            channel: self.channel(address)?,
+            id: self.made.fetch_add(1, Relaxed),
         };
+        if open.len() >= OPEN_MAX {
+            // The oldest; calls in flight there go on.
+            let oldest = open.iter().min_by_key(|(_, connection)| connection.id);
+            if let Some(address) = oldest.map(|(address, _)| address.clone()) {
+                open.remove(&address);
+                self.evicted.fetch_add(1, Relaxed);
+            }
+        }
         open.insert(address.clone(), connection.clone());
         Ok(connection)
     }
@@ -59,19 +72,44 @@ impl Channels {
             .is_some_and(|current| current.id == connection.id);
         if same {
             open.remove(address);
+            self.evicted.fetch_add(1, Relaxed);
         }
         same
     }
 
-    fn endpoint(&self, address: &Address) -> Result<Endpoint, String> {
+    /// Gives the connection to `address` up, whichever it is.
+    pub(crate) fn close(&self, address: &Address) {
+        if self.open.lock().remove(address).is_some() {
+            self.evicted.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Gives all connections up.
+    pub(crate) fn close_all(&self) {
+        self.open.lock().clear();
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.open.lock().len()
+    }
+
+    pub(crate) fn evictions(&self) -> u64 {
+        self.evicted.load(Relaxed)
+    }
+
+    fn channel(&self, address: &Address) -> Result<Channel, String> {
+        // TLS is spoken by the connector, below what gRPC calls the scheme.
         let endpoint = Endpoint::from_shared(format!("http://{address}"))
-            .map_err(|error| format!("address {address}: {error}"))?;
-        Ok(endpoint
+            .map_err(|error| format!("address {address}: {error}"))?
             .connect_timeout(self.settings.connect_timeout)
             .tcp_nodelay(true)
             .http2_keep_alive_interval(self.settings.keep_alive_interval)
             .keep_alive_timeout(self.settings.keep_alive_timeout)
-            .keep_alive_while_idle(true))
+            .keep_alive_while_idle(true);
+        Ok(match &self.settings.tls {
+            None => endpoint.connect_lazy(),
+            Some(tls) => endpoint.connect_with_connector_lazy(TlsConnector::new(tls, address)),
+        })
     }
 }
 
@@ -94,5 +132,16 @@ mod tests {
             "late failure of an old call"
         );
         assert_eq!(channels.get(&address).unwrap().id, second.id);
+        assert_eq!(channels.evictions(), 1);
+    }
+
+    #[tokio::test]
+    async fn no_more_connections_are_kept_than_the_limit() {
+        let channels = Channels::new(Settings::default());
+        for port in 1..=100 {
+            let address = Address::parse(&format!("127.0.0.1:{port}")).unwrap();
+            channels.get(&address).unwrap();
+        }
+        assert_eq!((channels.len(), channels.evictions()), (64, 36));
     }
 }

@@ -2,21 +2,22 @@
 
 use std::{sync::Arc, time::Duration};
 
-use kvcm_clock::Backoff;
+use futures_util::{Stream, StreamExt, stream};
 use tokio::time::Instant;
 
 use crate::{
     address::Address,
-    admin::Admin,
+    admin::{Admin, Demotion},
     attempt::{Attempt, Story},
     builder::ClientBuilder,
     cluster_info::{self, ClusterInfo},
     core::Core,
     error::{Error, ErrorKind, Outcome},
     instance::Instance,
-    leader::Leader,
+    leader::{Leader, LeaderTable},
     node::Node,
-    settings::POLL,
+    operator::Operator,
+    policy::Failure,
     spec::InstanceSpec,
     stats::Stats,
 };
@@ -27,6 +28,26 @@ use crate::{
 pub struct Client {
     core: Arc<Core>,
     deadline: Duration,
+}
+
+/// What the client knows of the cluster, without asking.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ClusterState {
+    /// There is a leader, and nothing speaks against it.
+    Leader(KnownLeader),
+    /// Nodes answer, and none knows a leader: an election is on, or cannot end.
+    Leaderless,
+    /// Nodes answer and name a leader that does not answer at the address it advertises: only
+    /// followers can be reached from here.
+    FollowersOnly {
+        /// `host:port` that cannot be reached.
+        leader: String,
+    },
+    /// No node answers.
+    Unreachable,
+    /// Nothing was asked yet, or the leader failed and the search for the next one is on.
+    Unknown,
 }
 
 /// The leader, as the client last knew it.
@@ -74,7 +95,7 @@ impl Client {
     /// When no node answers before the deadline.
     pub async fn cluster_info(&self) -> Result<ClusterInfo, Error> {
         self.core.touch();
-        let search = self.core.search(Instant::now(), false);
+        let search = self.core.search_now(false);
         let silent = || "no node answered in time".to_owned();
         let why = match tokio::time::timeout(self.deadline, search).await {
             Ok(round) => match round.best.clone() {
@@ -100,11 +121,74 @@ impl Client {
 
     /// The leader as last known, without asking; `None` when it is unknown or in doubt.
     pub fn leader(&self) -> Option<KnownLeader> {
-        self.core.route().map(|leader| KnownLeader {
-            node: leader.node.clone(),
-            epoch: leader.epoch,
-            cluster_id: leader.cluster.to_string(),
-        })
+        self.core.route().map(|leader| KnownLeader::of(&leader))
+    }
+
+    /// What is known of the cluster, without asking.
+    pub fn cluster_state(&self) -> ClusterState {
+        if let Some(leader) = self.leader() {
+            return ClusterState::Leader(leader);
+        }
+        match self.core.searches.last() {
+            Some(round) => round.state(),
+            None => ClusterState::Unknown,
+        }
+    }
+
+    /// Every leader from now on, the present one first if there is one. A slow reader misses
+    /// leaders of the past, never the last one. Ends when the client is closed or all its clones
+    /// are gone.
+    ///
+    /// Nodes push changes of leader, so news is milliseconds old; with servers that cannot, it is
+    /// as old as the refresh interval of a client whose calls do not fail.
+    pub fn leader_changes(&self) -> impl Stream<Item = KnownLeader> + Send + Unpin + use<> {
+        self.core.touch();
+        let mut changes = self.core.table.subscribe();
+        changes.mark_changed();
+        let next = |(mut changes, mut last): (
+            tokio::sync::watch::Receiver<LeaderTable>,
+            Option<KnownLeader>,
+        )| async move {
+            loop {
+                changes.changed().await.ok()?;
+                let table = changes.borrow_and_update();
+                if table.is_closed() {
+                    return None;
+                }
+                let known = table.route().map(|leader| KnownLeader::of(leader));
+                drop(table);
+                if known.is_some() && known != last {
+                    last.clone_from(&known);
+                    return known.map(|leader| (leader, (changes, last)));
+                }
+            }
+        };
+        stream::unfold((changes, None), next).boxed()
+    }
+
+    /// Ends the client and all its clones: calls that are under way are waited for until the
+    /// deadline, new ones fail with [`ErrorKind::Closed`], then every connection is closed.
+    ///
+    /// False when calls were still under way at the deadline; they fail.
+    pub async fn close(&self) -> bool {
+        self.core
+            .is_closing
+            .store(true, std::sync::atomic::Ordering::Relaxed);
+        let all = u32::try_from(self.core.settings.in_flight_max).unwrap_or(u32::MAX);
+        let last = self.core.in_flight.acquire_many(all);
+        let is_idle = match tokio::time::timeout(self.deadline, last).await {
+            Ok(permits) => {
+                // Kept for good: nobody is to come in between.
+                permits.is_ok_and(|permits| {
+                    permits.forget();
+                    true
+                }) || self.core.in_flight.is_closed()
+            }
+            Err(_) => false,
+        };
+        self.core.end();
+        self.core.table.send_modify(LeaderTable::close);
+        is_idle
     }
 
     /// Makes the leader step down.
@@ -119,12 +203,15 @@ impl Client {
         let leader = self.find_leader().await?;
         let known = Some(leader.epoch).filter(|epoch| *epoch > 0);
         let admin = self.admin(&leader.node.admin_endpoint)?;
-        admin.demote(expected_epoch.or(known)).await?;
-        Ok(KnownLeader {
-            node: leader.node.clone(),
-            epoch: leader.epoch,
-            cluster_id: leader.cluster.to_string(),
-        })
+        admin
+            .demote(&Demotion::of(expected_epoch.or(known)))
+            .await?;
+        Ok(KnownLeader::of(&leader))
+    }
+
+    /// The calls of an operator that only the leader serves.
+    pub fn operator(&self) -> Operator {
+        Operator::new(Arc::clone(&self.core), self.deadline)
     }
 
     /// The admin service at `host:port`.
@@ -139,7 +226,16 @@ impl Client {
 
     /// What this client and its clones did so far.
     pub fn stats(&self) -> Stats {
-        self.core.counters.snapshot()
+        let core = &self.core;
+        let free = core.in_flight.available_permits();
+        Stats {
+            in_flight: core.settings.in_flight_max.saturating_sub(free) as u64,
+            connections: core.transport.connections() as u64,
+            evictions: core.transport.evictions(),
+            breakers_open: core.breakers.lock().open() as u64,
+            budget: core.budget.balance(Instant::now()),
+            ..core.counters.snapshot()
+        }
     }
 
     /// Searches until there is a leader, or the deadline passes.
@@ -147,40 +243,77 @@ impl Client {
         self.core.touch();
         let started = Instant::now();
         let deadline = started + self.deadline;
-        let mut polls = Backoff::new(POLL);
         let mut story = Story::default();
+        let mut failure = Failure::NoNode;
         loop {
             if let Some(leader) = self.core.route() {
-                return Ok(leader);
+                if self.is_there(&leader, deadline).await {
+                    return Ok(leader);
+                }
+                self.core.table.send_modify(|table| table.suspect(&leader));
             }
             let begun = Instant::now();
             let search = self.core.search(begun, false);
             let said = match tokio::time::timeout_at(deadline, search).await {
-                Ok(round) => round.to_string(),
+                Ok(Some(round)) => {
+                    failure = round.failure();
+                    round.to_string()
+                }
+                Ok(None) => "a leader came and went".to_owned(),
                 Err(_) => "no node answered in time".to_owned(),
             };
-            if let Some(leader) = self.core.route() {
-                return Ok(leader);
+            if self.core.route().is_some() && Instant::now() < deadline {
+                continue;
             }
-            let wait = self.core.next_wait(&mut polls);
-            let wait = wait.min(deadline.saturating_duration_since(Instant::now()));
             story.push(Attempt {
                 node: None,
                 epoch: 0,
                 code: None,
                 result: said,
                 elapsed: begun.elapsed(),
-                wait,
+                wait: Duration::ZERO,
             });
-            if wait.is_zero() {
+            if Instant::now() >= deadline {
                 break;
             }
-            self.core.wait_for_news(wait).await;
         }
+        let kind = match failure {
+            Failure::LeaderUnreachable => ErrorKind::LeaderUnreachable,
+            Failure::NoNode => ErrorKind::Transport,
+            _ => ErrorKind::NoLeader,
+        };
         let after = started.elapsed().as_millis();
-        let message = format!("gave up after {after} ms, last: {}", story.last_result());
+        // The last search may have been cut short; the one before it tells what the nodes said.
+        let told = self.core.searches.last();
+        let told = told.map_or_else(|| story.last_result().to_owned(), |round| round.to_string());
+        let message = format!("gave up after {after} ms, last: {told}");
         let (attempts, total) = story.into_parts();
-        let error = Error::new(ErrorKind::NoLeader, Outcome::NotDone, "connect", message);
+        let error = Error::new(kind, Outcome::NotDone, "connect", message);
         Err(error.with_attempts(attempts, total))
+    }
+}
+
+impl Client {
+    /// Whether the leader can be reached from here: others may only have named it.
+    async fn is_there(&self, leader: &Leader, deadline: Instant) -> bool {
+        let last = self.core.searches.last();
+        let own =
+            |info: &ClusterInfo| info.is_own_claim() && info.answered_by == leader.address.as_str();
+        if last.is_some_and(|round| round.best.as_ref().is_some_and(own)) {
+            return true;
+        }
+        let remaining = deadline.saturating_duration_since(Instant::now());
+        let timeout = self.core.settings.ask_timeout.min(remaining);
+        self.core.ask_node(&leader.address, timeout).await.is_ok()
+    }
+}
+
+impl KnownLeader {
+    fn of(leader: &Leader) -> Self {
+        Self {
+            node: leader.node.clone(),
+            epoch: leader.epoch,
+            cluster_id: leader.cluster.to_string(),
+        }
     }
 }

@@ -2,10 +2,15 @@
 
 use std::time::Duration;
 
-use kvcm_proto::meta::{GetClusterInfoRequest, GetClusterInfoResponse};
+use futures_util::{StreamExt, stream::BoxStream};
+use kvcm_proto::meta::{GetClusterInfoRequest, GetClusterInfoResponse, WatchClusterInfoRequest};
 use prost::Message;
 
-use crate::{address::Address, node::Node, rpc::Failed};
+use crate::{
+    address::Address,
+    node::Node,
+    rpc::{Failed, open},
+};
 
 /// The answer of one node to "who leads?".
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +36,24 @@ pub struct ClusterInfo {
 
 pub(crate) const NAME: &str = "GetClusterInfo";
 pub(crate) const PATH: &str = "/kv_cache_manager.proto.meta.MetaService/GetClusterInfo";
+
+/// The same as a stream.
+pub(crate) const WATCH_PATH: &str = "/kv_cache_manager.proto.meta.MetaService/WatchClusterInfo";
+
+/// The request of the stream, encoded.
+pub(crate) fn watch_request() -> bytes::Bytes {
+    WatchClusterInfoRequest::default().encode_to_vec().into()
+}
+
+/// Reads all answers of the node at `from`. A refusal ends them.
+pub(crate) fn read_all(
+    from: Address,
+    bodies: BoxStream<'static, Result<bytes::Bytes, Failed>>,
+) -> BoxStream<'static, Result<ClusterInfo, Failed>> {
+    let read =
+        move |body: Result<bytes::Bytes, Failed>| ClusterInfo::read(&from, &open(body?)?.body);
+    bodies.map(read).boxed()
+}
 
 /// The request, encoded.
 pub(crate) fn request() -> bytes::Bytes {

@@ -10,51 +10,85 @@ use std::{
 
 use kvcm_clock::{Backoff, Random};
 use parking_lot::Mutex;
-use tokio::{sync::watch, task::AbortHandle, time::Instant};
+use tokio::{
+    sync::{Semaphore, watch},
+    task::AbortHandle,
+    time::Instant,
+};
 
 use crate::{
     address::Address,
+    breaker::Breakers,
     budget::RetryBudget,
-    channels::Channels,
     leader::{Leader, LeaderTable},
+    policy::RetryPolicy,
+    pushes,
     search::Searches,
+    seeds::Seeds,
     settings::Settings,
     stats::Counters,
+    transport::Transport,
 };
+
+/// Where jitter and ids come from.
+struct Generator(Box<dyn Random>);
+
+impl std::fmt::Debug for Generator {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Generator")
+    }
+}
 
 #[derive(Debug)]
 pub(crate) struct Core {
     pub(crate) settings: Settings,
-    pub(crate) seeds: Vec<Address>,
+    pub(crate) policy: Arc<dyn RetryPolicy>,
+    pub(crate) seeds: Seeds,
     /// Receivers are woken by every change, which is how calls notice a newer leader.
     pub(crate) table: watch::Sender<LeaderTable>,
-    pub(crate) channels: Channels,
+    pub(crate) transport: Arc<dyn Transport>,
+    pub(crate) breakers: Mutex<Breakers>,
     pub(crate) counters: Counters,
     pub(crate) budget: RetryBudget,
     pub(crate) searches: Searches,
-    random: Mutex<fastrand::Rng>,
+    /// The node that pushes changes of leader now.
+    pub(crate) pushed_by: Mutex<Option<Address>>,
+    /// One permit per call; closed with the client.
+    pub(crate) in_flight: Semaphore,
+    pub(crate) is_closing: AtomicBool,
+    random: Mutex<Generator>,
     id: u64,
     calls_made: AtomicU64,
     used: AtomicBool,
-    refresher: OnceLock<AbortHandle>,
+    background: OnceLock<[AbortHandle; 2]>,
 }
 
 impl Core {
-    pub(crate) fn new(settings: Settings, seeds: Vec<Address>) -> Self {
-        let mut random = fastrand::Rng::new();
+    pub(crate) fn new(
+        settings: Settings,
+        policy: Arc<dyn RetryPolicy>,
+        seeds: Seeds,
+        transport: Arc<dyn Transport>,
+        mut random: Box<dyn Random>,
+    ) -> Self {
         Self {
-            channels: Channels::new(settings.clone()),
+            in_flight: Semaphore::new(settings.in_flight_max),
             settings,
+            policy,
             seeds,
             table: watch::Sender::new(LeaderTable::default()),
+            transport,
+            breakers: Mutex::default(),
             counters: Counters::default(),
             budget: RetryBudget::new(Instant::now()),
             searches: Searches::default(),
-            id: random.u64(..),
-            random: Mutex::new(random),
+            pushed_by: Mutex::default(),
+            is_closing: AtomicBool::new(false),
+            id: random.next_u64(),
+            random: Mutex::new(Generator(random)),
             calls_made: AtomicU64::new(0),
             used: AtomicBool::new(false),
-            refresher: OnceLock::new(),
+            background: OnceLock::new(),
         }
     }
 
@@ -70,34 +104,47 @@ impl Core {
     }
 
     pub(crate) fn next_wait(&self, backoff: &mut Backoff) -> Duration {
-        backoff.next(&mut *self.random.lock())
+        self.with_random(|random| backoff.next(random))
     }
 
-    /// Waits, but only until a leader becomes known that is newer than the one known now.
-    pub(crate) async fn wait_for_news(&self, wait: Duration) {
-        if wait.is_zero() {
-            return;
-        }
+    /// Below `limit`; 0 for a limit of 0.
+    pub(crate) fn random_below(&self, limit: usize) -> usize {
+        let share = self.with_random(|random| random.next_f64());
+        (share * limit as f64) as usize
+    }
+
+    pub(crate) fn with_random<T>(&self, work: impl FnOnce(&mut dyn Random) -> T) -> T {
+        work(&mut *self.random.lock().0)
+    }
+
+    /// Waits, but only until there is [`news`](Self::news); true when there was.
+    pub(crate) async fn wait_for_news(&self, wait: Duration) -> bool {
+        !wait.is_zero() && tokio::time::timeout(wait, self.news()).await.is_ok()
+    }
+
+    /// Returns when a leader becomes known that is newer than the one known now, or the one in
+    /// doubt now is confirmed.
+    pub(crate) async fn news(&self) {
         let mut changes = self.table.subscribe();
-        let before = changes.borrow_and_update().leader().cloned();
-        let newer = async {
-            loop {
-                if changes.changed().await.is_err() {
-                    return std::future::pending().await;
-                }
-                let table = changes.borrow_and_update();
-                let is_newer = table.route().is_some_and(|leader| {
-                    before.as_ref().is_none_or(|before| {
+        let (before, in_doubt) = {
+            let table = changes.borrow_and_update();
+            (table.leader().cloned(), table.route().is_none())
+        };
+        loop {
+            if changes.changed().await.is_err() {
+                return std::future::pending().await;
+            }
+            let table = changes.borrow_and_update();
+            let is_newer = table.route().is_some_and(|leader| {
+                in_doubt
+                    || before.as_ref().is_none_or(|before| {
                         leader.epoch > before.epoch || leader.cluster != before.cluster
                     })
-                });
-                if is_newer {
-                    return;
-                }
+            });
+            if is_newer {
+                return;
             }
-        };
-        // Running out of time and news are both fine.
-        let _ = tokio::time::timeout(wait, newer).await;
+        }
     }
 
     /// Returns when a newer leader at another address than `from` is known.
@@ -116,32 +163,64 @@ impl Core {
     /// Notes that the client is in use, and sees to it that its knowledge stays young.
     pub(crate) fn touch(self: &Arc<Self>) {
         self.used.store(true, Ordering::Relaxed);
-        self.refresher.get_or_init(|| {
+        self.background.get_or_init(|| {
             let interval = self.settings.refresh_interval;
-            tokio::spawn(refresh(Arc::downgrade(self), interval)).abort_handle()
+            let refresher = tokio::spawn(refresh(Arc::downgrade(self), interval));
+            let pushes = self.settings.pushes;
+            let core = Arc::downgrade(self);
+            let follower = tokio::spawn(async move {
+                if pushes {
+                    pushes::follow(core).await;
+                }
+            });
+            [refresher.abort_handle(), follower.abort_handle()]
         });
+    }
+
+    /// Ends what goes on in the background, and all connections.
+    pub(crate) fn end(&self) {
+        self.in_flight.close();
+        self.stop_background();
+        self.pushed_by.lock().take();
+        self.transport.close_all();
+    }
+
+    fn stop_background(&self) {
+        for task in self.background.get().into_iter().flatten() {
+            task.abort();
+        }
     }
 }
 
 impl Drop for Core {
     fn drop(&mut self) {
-        if let Some(refresher) = self.refresher.get() {
-            refresher.abort();
-        }
+        self.stop_background();
     }
 }
 
-/// Asks who leads once per interval in which the client was used, so that most calls after a
-/// quiet change of leader go to the right node at once.
+/// Asks who leads once per interval in which the client was used and nobody pushes it, so that
+/// most calls after a quiet change of leader go to the right node at once; and connects to the
+/// standbys.
 async fn refresh(core: Weak<Core>, interval: Duration) {
+    // After the first leader was found, and not when all clients of a site start.
+    let mut pause = Duration::from_secs(2).min(interval);
     loop {
-        let spread = 0.5 + fastrand::Rng::new().next_f64();
-        tokio::time::sleep(interval.mul_f64(spread)).await;
+        let spread = 0.5 + {
+            let Some(core) = core.upgrade() else {
+                return;
+            };
+            core.with_random(|random| random.next_f64())
+        };
+        tokio::time::sleep(pause.mul_f64(spread)).await;
+        pause = interval;
         let Some(core) = core.upgrade() else {
             return;
         };
         if core.used.swap(false, Ordering::Relaxed) {
-            core.search(Instant::now(), false).await;
+            if !core.is_pushed() {
+                core.search_now(false).await;
+            }
+            core.warm_up().await;
         }
     }
 }

@@ -19,14 +19,21 @@ pub enum ErrorKind {
     /// The write session is unknown: it expired, was finished before, or was lost with the
     /// leader that kept it. Nothing of it can be read; begin the write again.
     SessionGone,
-    /// No node that could be reached knows a leader, until the deadline.
+    /// Nodes answer, and none of them knew a leader until the deadline: there is none.
     NoLeader,
+    /// Nodes answer and name a leader, but the address that it advertises cannot be reached from
+    /// here: check the leader's `kvcm.service.advertised_host` and the network.
+    LeaderUnreachable,
     /// The node does not lead, or not with the expected epoch (calls that are never redirected).
     NotLeader,
     /// No answer before the deadline.
     DeadlineExceeded,
-    /// Connections fail, until the deadline.
+    /// No node could be reached, or connections failed, until the deadline.
     Transport,
+    /// The credentials are missing or wrong, or do not allow the call.
+    Unauthorized,
+    /// The client was closed.
+    Closed,
     /// The server does not offer this.
     Unsupported,
     /// Another failure of the server, by its number in the protocol's `ErrorCode`.
@@ -133,9 +140,12 @@ impl fmt::Display for ErrorKind {
             Self::Capacity => "a limit is reached",
             Self::SessionGone => "the write session is gone",
             Self::NoLeader => "no leader",
+            Self::LeaderUnreachable => "the leader cannot be reached",
             Self::NotLeader => "not the leader",
             Self::DeadlineExceeded => "no answer before the deadline",
             Self::Transport => "connections fail",
+            Self::Unauthorized => "not allowed",
+            Self::Closed => "closed",
             Self::Unsupported => "not supported by the server",
             Self::Server(code) => return write!(f, "server error {code}"),
         })

@@ -10,15 +10,18 @@ use std::{
 
 use bytes::Bytes;
 use kvcm_proto::meta::{
-    GetCacheLocationLenRequest, GetCacheLocationLenResponse, RegisterInstanceResponse,
-    RemoveCacheRequest, TrimCacheRequest, TrimStrategy,
+    GetCacheLocationLenRequest, GetCacheLocationLenResponse, GetCacheMetaRequest,
+    GetInstanceInfoRequest, GetInstanceInfoResponse, RegisterInstanceResponse, RemoveCacheRequest,
+    TrimCacheRequest, TrimStrategy,
 };
 use parking_lot::Mutex;
 use prost::Message;
 use tokio::time::Instant;
 
 use crate::{
-    call::{Answer, Call},
+    block_states::BlockStates,
+    blocks::Blocks,
+    call::{Answer, Call, Service},
     core::Core,
     error::{Error, ErrorKind, Outcome},
     locations::Locations,
@@ -26,7 +29,8 @@ use crate::{
     reply::Reply,
     spec::InstanceSpec,
     stats::count,
-    write::{WriteOptions, WriteSession},
+    write::{WriteOptions, WriteSession, Written},
+    write_blocks::{NewBlocks, WriteReport, write_blocks},
 };
 
 /// How often one call registers the instance again before it gives up: each time the leader may
@@ -74,6 +78,8 @@ macro_rules! rpc {
 const REGISTER: Rpc = rpc!("RegisterInstance", mutating: true);
 const LOCATE: Rpc = rpc!("GetCacheLocation", mutating: false);
 const LOCATE_LEN: Rpc = rpc!("GetCacheLocationLen", mutating: false);
+const STATES: Rpc = rpc!("GetCacheMeta", mutating: false);
+const INFO: Rpc = rpc!("GetInstanceInfo", mutating: false);
 const REMOVE: Rpc = rpc!("RemoveCache", mutating: true);
 const TRIM: Rpc = rpc!("TrimCache", mutating: true);
 pub(crate) const START_WRITE: Rpc = rpc!("StartWriteCache", mutating: true);
@@ -125,33 +131,60 @@ impl Instance {
         Arc::clone(&self.shared.storage_configs.lock())
     }
 
-    /// Where the longest stored prefix of `keys` lies: as many entries as blocks are stored.
+    /// What the cluster knows of the instance, which may have been registered by another process
+    /// with the same values.
     ///
     /// # Errors
     /// As any call: see [`ErrorKind`].
-    pub async fn locate(&self, keys: &[i64]) -> Result<Locations, Error> {
-        self.locate_with(keys, &Query::prefix()).await
+    pub async fn registered(&self) -> Result<Reply<InstanceSpec>, Error> {
+        let request = GetInstanceInfoRequest {
+            instance_id: self.id().to_owned(),
+            ..GetInstanceInfoRequest::default()
+        };
+        let answer = self.call(INFO, request.encode_to_vec()).await?;
+        let response = GetInstanceInfoResponse::decode(answer.body).map_err(|_| garbled(INFO))?;
+        let info = response.instance_info.ok_or_else(|| garbled(INFO))?;
+        let spec = InstanceSpec::from_wire(response.instance_group, info);
+        Ok(Reply::new(spec, answer.meta))
     }
 
-    /// Where `keys` lie, by the rules of `query`.
+    /// Where the longest stored prefix of `blocks` lies: as many entries as blocks are stored.
     ///
     /// # Errors
     /// As any call: see [`ErrorKind`].
-    pub async fn locate_with(&self, keys: &[i64], query: &Query) -> Result<Locations, Error> {
-        let request = query.to_wire(self.id(), keys);
+    pub async fn locate<'a>(&self, blocks: impl Into<Blocks<'a>>) -> Result<Locations, Error> {
+        self.locate_with(blocks, &Query::prefix()).await
+    }
+
+    /// Where `blocks` lie, by the rules of `query`.
+    ///
+    /// # Errors
+    /// As any call: see [`ErrorKind`].
+    pub async fn locate_with<'a>(
+        &self,
+        blocks: impl Into<Blocks<'a>>,
+        query: &Query,
+    ) -> Result<Locations, Error> {
+        let request = query.to_wire(self.id(), blocks.into());
         let answer = self.call(LOCATE, request.encode_to_vec()).await?;
         Locations::read(answer.body, 2, answer.meta).map_err(|_| garbled(LOCATE))
     }
 
-    /// How many of `keys` are stored, by the rules of `query`; cheaper than their locations.
+    /// How many of `blocks` are stored, by the rules of `query`; cheaper than their locations.
     ///
     /// # Errors
     /// As any call: see [`ErrorKind`].
-    pub async fn locate_len(&self, keys: &[i64], query: &Query) -> Result<Reply<u64>, Error> {
+    pub async fn locate_len<'a>(
+        &self,
+        blocks: impl Into<Blocks<'a>>,
+        query: &Query,
+    ) -> Result<Reply<u64>, Error> {
+        let (block_keys, token_ids) = blocks.into().to_wire();
         let request = GetCacheLocationLenRequest {
             instance_id: self.id().to_owned(),
             query_type: query.query_type(),
-            block_keys: keys.to_vec(),
+            block_keys,
+            token_ids,
             sw_size: query.window(),
             ..GetCacheLocationLenRequest::default()
         };
@@ -162,36 +195,82 @@ impl Instance {
         Ok(Reply::new(len, answer.meta))
     }
 
-    /// Reserves places for those of `keys` that are neither stored nor being written.
+    /// Locations and states of `blocks`, whatever their states; one entry per block.
     ///
     /// # Errors
     /// As any call: see [`ErrorKind`].
-    pub async fn begin_write(&self, keys: &[i64]) -> Result<WriteSession, Error> {
-        self.begin_write_with(keys, &WriteOptions::default()).await
+    pub async fn states<'a>(&self, blocks: impl Into<Blocks<'a>>) -> Result<BlockStates, Error> {
+        let (block_keys, token_ids) = blocks.into().to_wire();
+        let request = GetCacheMetaRequest {
+            instance_id: self.id().to_owned(),
+            block_keys,
+            token_ids,
+            ..GetCacheMetaRequest::default()
+        };
+        let answer = self.call(STATES, request.encode_to_vec()).await?;
+        BlockStates::read(answer).map_err(|_| garbled(STATES))
+    }
+
+    /// Stores blocks: reserves places for those of `blocks` that are not stored, has `write` write
+    /// there, and confirms what it says it has written.
+    ///
+    /// `write` gets the places, and is not called when there is nothing to write. It is called
+    /// again, with new places, when the leader that kept the session is gone and the session with
+    /// it. When the future is dropped, or `write` says that it wrote nothing, the places are given
+    /// up.
+    ///
+    /// # Errors
+    /// As any call: see [`ErrorKind`].
+    pub async fn write_blocks<'a, F>(
+        &self,
+        blocks: impl Into<Blocks<'a>>,
+        options: &WriteOptions,
+        write: impl FnMut(NewBlocks) -> F,
+    ) -> Result<WriteReport, Error>
+    where
+        F: Future<Output = Written>,
+    {
+        write_blocks(self, blocks.into(), options, write).await
+    }
+
+    /// Reserves places for those of `blocks` that are neither stored nor being written.
+    ///
+    /// # Errors
+    /// As any call: see [`ErrorKind`].
+    pub async fn begin_write<'a>(
+        &self,
+        blocks: impl Into<Blocks<'a>>,
+    ) -> Result<WriteSession, Error> {
+        self.begin_write_with(blocks, &WriteOptions::default())
+            .await
     }
 
     /// As [`begin_write`](Self::begin_write), with options.
     ///
     /// # Errors
     /// As any call: see [`ErrorKind`].
-    pub async fn begin_write_with(
+    pub async fn begin_write_with<'a>(
         &self,
-        keys: &[i64],
+        blocks: impl Into<Blocks<'a>>,
         options: &WriteOptions,
     ) -> Result<WriteSession, Error> {
-        let request = options.to_wire(self.id(), keys);
+        let blocks = blocks.into();
+        let request = options.to_wire(self.id(), blocks);
         let answer = self.call(START_WRITE, request.encode_to_vec()).await?;
-        WriteSession::open(self.clone(), keys.len(), answer)
+        let count = blocks.count(self.shared.spec.block_size);
+        WriteSession::open(self.clone(), count, answer)
     }
 
-    /// Forgets `keys`. The server answers before their bytes are gone.
+    /// Forgets `blocks`. The server answers before their bytes are gone.
     ///
     /// # Errors
     /// As any call: see [`ErrorKind`].
-    pub async fn remove(&self, keys: &[i64]) -> Result<Reply<()>, Error> {
+    pub async fn remove<'a>(&self, blocks: impl Into<Blocks<'a>>) -> Result<Reply<()>, Error> {
+        let (block_keys, token_ids) = blocks.into().to_wire();
         let request = RemoveCacheRequest {
             instance_id: self.id().to_owned(),
-            block_keys: keys.to_vec(),
+            block_keys,
+            token_ids,
             ..RemoveCacheRequest::default()
         };
         let answer = self.call(REMOVE, request.encode_to_vec()).await?;
@@ -281,6 +360,7 @@ impl Shared {
 impl Call {
     fn new(rpc: Rpc, body: Bytes, deadline: Instant) -> Self {
         Self {
+            service: Service::Meta,
             name: rpc.name,
             path: rpc.path,
             body,

@@ -39,8 +39,13 @@ pub(crate) struct LeaderTable {
     others: Vec<(Arc<str>, u64)>,
     leader: Option<Arc<Leader>>,
     suspect: bool,
+    /// Who refused calls as the leader of an epoch: only its own word or a newer epoch is believed
+    /// again.
+    refuted: Vec<(Address, u64)>,
     /// Where leaders were, the latest first: nodes to ask beside the seeds.
     nodes: Vec<Address>,
+    /// The client is closed: nothing follows.
+    closed: bool,
 }
 
 /// Addresses of past leaders that are remembered.
@@ -58,6 +63,15 @@ impl LeaderTable {
         self.leader
             .as_ref()
             .filter(|leader| !self.suspect && leader.epoch == self.seen)
+    }
+
+    /// Nothing follows.
+    pub(crate) fn close(&mut self) {
+        self.closed = true;
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed
     }
 
     /// The highest epoch seen in the current cluster.
@@ -148,15 +162,20 @@ impl LeaderTable {
         true
     }
 
-    /// Takes the result of a discovery; false when it is older than what is known.
+    /// Takes the result of a discovery; false when it is older than what is known. `own`: the node
+    /// that is named said it itself.
     pub(crate) fn discovered(
         &mut self,
         cluster: Option<&str>,
         epoch: u64,
         node: Node,
         address: Address,
+        own: bool,
     ) -> bool {
         if epoch >= EPOCH_LIMIT || epoch < self.seen_in(cluster) {
+            return false;
+        }
+        if !own && self.is_refuted(&address, epoch) {
             return false;
         }
         self.switch_to(cluster);
@@ -180,6 +199,32 @@ impl LeaderTable {
         if self.is_leader(failed) {
             self.suspect = true;
         }
+    }
+
+    /// `refused` answered that it does not lead: what others say of it is older than that. False
+    /// when it was known already.
+    pub(crate) fn refute(&mut self, refused: &Leader) -> bool {
+        self.suspect(refused);
+        let is_news = !self.is_refuted(&refused.address, refused.epoch);
+        if is_news && refused.epoch > 0 {
+            self.refuted.truncate(NODES_MAX - 1);
+            let refused = (refused.address.clone(), refused.epoch);
+            self.refuted.insert(0, refused);
+        }
+        is_news
+    }
+
+    /// Whether the leader as last known refused since.
+    pub(crate) fn refuses(&self) -> bool {
+        let refuted = |known: &Arc<Leader>| self.is_refuted(&known.address, known.epoch);
+        self.leader.as_ref().is_some_and(refuted)
+    }
+
+    /// Whether `address` refused as the leader of `epoch`. Without epochs a refusal says nothing
+    /// of what comes later.
+    fn is_refuted(&self, address: &Address, epoch: u64) -> bool {
+        let same = |(refused, of): &(Address, u64)| *of == epoch && refused == address;
+        epoch > 0 && self.refuted.iter().any(same)
     }
 
     fn trust(&mut self, from: &Leader) {
@@ -213,6 +258,8 @@ impl LeaderTable {
             node = known.node.clone();
         }
         self.suspect = false;
+        self.refuted
+            .retain(|(refused, of)| *of == epoch && *refused != address);
         self.nodes.retain(|node| *node != address);
         self.nodes.insert(0, address.clone());
         self.nodes.truncate(NODES_MAX);
@@ -273,7 +320,7 @@ mod tests {
     fn table(cluster: Option<&str>, epoch: u64, port: i32) -> LeaderTable {
         let mut table = LeaderTable::default();
         let (node, address) = at(port);
-        assert!(table.discovered(cluster, epoch, node, address));
+        assert!(table.discovered(cluster, epoch, node, address, false));
         table
     }
 
@@ -334,7 +381,7 @@ mod tests {
         table.suspect(&leader);
         assert!(table.route().is_none() && table.leader().is_some());
         let (node, address) = at(1);
-        assert!(table.discovered(None, 5, node, address));
+        assert!(table.discovered(None, 5, node, address, false));
         assert!(table.route().is_some());
         table.suspect(&leader);
         assert_eq!(table.reply(None, Some(5), &leader), Verdict::Fresh);
@@ -354,10 +401,10 @@ mod tests {
     fn discovery_may_correct_the_address_within_an_epoch_but_not_go_back() {
         let mut table = table(None, 5, 1);
         let (node, address) = at(2);
-        assert!(table.discovered(None, 5, node, address));
+        assert!(table.discovered(None, 5, node, address, false));
         assert_eq!(port(&table), "n:2");
         let (node, address) = at(3);
-        assert!(!table.discovered(None, 4, node, address));
+        assert!(!table.discovered(None, 4, node, address, false));
         assert_eq!(port(&table), "n:2");
     }
 
@@ -365,13 +412,13 @@ mod tests {
     fn epochs_are_kept_per_cluster_and_survive_a_return() {
         let mut table = table(Some("a"), 50, 1);
         let (node, address) = at(2);
-        assert!(table.discovered(Some("b"), 3, node, address));
+        assert!(table.discovered(Some("b"), 3, node, address, false));
         assert_eq!((table.seen(), port(&table)), (3, "n:2"));
         let (node, address) = at(1);
-        assert!(!table.discovered(Some("a"), 49, node, address));
+        assert!(!table.discovered(Some("a"), 49, node, address, false));
         assert_eq!((table.seen(), port(&table)), (3, "n:2"), "nothing moved");
         let (node, address) = at(1);
-        assert!(table.discovered(Some("a"), 50, node, address));
+        assert!(table.discovered(Some("a"), 50, node, address, false));
     }
 
     #[test]
@@ -384,12 +431,27 @@ mod tests {
     }
 
     #[test]
+    fn who_refused_is_believed_again_by_its_own_word_or_a_newer_epoch_only() {
+        let mut table = table(Some("c"), 5, 1);
+        let leader = table.leader().unwrap().clone();
+        assert!(table.refute(&leader) && !table.refute(&leader));
+        let (node, address) = at(1);
+        assert!(!table.discovered(None, 5, node.clone(), address.clone(), false));
+        assert!(table.route().is_none(), "what others say is older");
+        assert!(table.discovered(None, 5, node.clone(), address.clone(), true));
+        assert!(table.route().is_some());
+        table.refute(&leader);
+        assert!(table.discovered(None, 6, node, address, false));
+        assert_eq!((port(&table), table.seen()), ("n:1", 6));
+    }
+
+    #[test]
     fn servers_without_epochs_are_believed() {
         let mut table = table(None, 0, 1);
         let leader = table.leader().unwrap().clone();
         assert_eq!(table.reply(None, None, &leader), Verdict::Fresh);
         let (node, address) = at(2);
-        assert!(table.discovered(None, 0, node, address));
+        assert!(table.discovered(None, 0, node, address, false));
         assert_eq!(port(&table), "n:2");
     }
 }

@@ -46,6 +46,11 @@
 //! Calls that change something carry a request id, the same over their repeats, by which the
 //! server executes them once.
 //!
+//! What all calls of a client share keeps a storm away from the cluster: one search for the leader
+//! at a time, at a growing distance while there is none; a budget for repeats at the same node; a
+//! breaker per node that does not answer. A node pushes changes of leader, so that nobody need
+//! poll for them. All of it has numbers: [`Stats`].
+//!
 //! Leaders are ordered by their epochs. A hint or a reply of an epoch older than one already seen
 //! is never believed, whoever sends it.
 //!
@@ -53,10 +58,18 @@
 //! ([`Outcome`]), and every step that was taken. A success tells the same in short
 //! ([`CallMeta`]).
 
+/// The tutorial, as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/CLIENT.md")]
+struct Tutorial;
+
 mod address;
 mod admin;
 mod asking;
 mod attempt;
+mod block_states;
+mod blocks;
+mod breaker;
 mod budget;
 mod builder;
 mod call;
@@ -64,33 +77,55 @@ mod channels;
 mod client;
 mod cluster_info;
 mod core;
+mod credentials;
 mod error;
+#[cfg(test)]
+mod herd;
 mod instance;
 mod leader;
 mod locations;
+mod members;
 mod node;
+mod operator;
 mod policy;
+mod pushes;
 mod query;
 mod reply;
 mod rpc;
 mod search;
+mod seeds;
 mod settings;
 mod spec;
 mod stats;
+mod tls;
+mod transport;
 mod wire;
 mod write;
+mod write_blocks;
 
-pub use admin::{Admin, Health};
+pub use kvcm_clock::{BackoffPolicy, Random};
+/// The protocol's messages, for what has no plainer type: stores and instance groups.
+pub use kvcm_proto::admin as proto;
+
+pub use admin::{Admin, Demotion, ElectionConfig, Health, LogLevel, ServerMetric};
 pub use attempt::Attempt;
+pub use block_states::BlockStates;
+pub use blocks::{BlockKey, Blocks};
 pub use builder::ClientBuilder;
-pub use client::{Client, KnownLeader};
+pub use client::{Client, ClusterState, KnownLeader};
 pub use cluster_info::ClusterInfo;
+pub use credentials::{Credentials, InvalidCredentials};
 pub use error::{Error, ErrorKind, Outcome};
 pub use instance::Instance;
 pub use locations::{Location, Locations, Spec, StorageKind};
+pub use members::{LeaderChange, Member, Members};
 pub use node::Node;
+pub use operator::{LeaderRequest, Operator, Role};
+pub use policy::{Decision, DefaultPolicy, Failure, Reason, RetryPolicy, RetrySession, Situation};
 pub use query::Query;
 pub use reply::{CallMeta, Reply};
 pub use spec::{InstanceSpec, Model, Piece, PieceGroup};
-pub use stats::Stats;
+pub use stats::{Metric, MetricKind, Stats};
+pub use tls::{Tls, TlsError};
 pub use write::{WriteOptions, WriteSession, Written};
+pub use write_blocks::{NewBlocks, WriteReport};

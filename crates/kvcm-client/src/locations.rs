@@ -216,6 +216,7 @@ mod tests {
             attempts: 1,
             elapsed: Duration::ZERO,
             request_id: String::new(),
+            history: [].into(),
         }
     }
 

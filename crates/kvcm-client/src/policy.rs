@@ -1,26 +1,28 @@
-//! What to do after a try that failed: the decision as a pure function.
+//! What to do after a try that failed: decisions as data, made by a policy.
 //!
-//! The seeds of the rules:
+//! The rules of the default policy:
 //! - *not leader* and dead transports are retried until the call's deadline: a handful of tries
 //!   would end long before any lease does;
 //! - other failures are retried a few times only;
 //! - a move without a wait needs a newer epoch, so two nodes that name each other cannot make a
-//!   hot loop;
-//! - a client whose retry budget is spent waits longer instead of giving up on a failover.
+//!   hot loop.
+//!
+//! What all calls of a client share is decided elsewhere: how often it searches for the leader
+//! ([`search`](crate::search)), and how many repeats it may spend ([`budget`](crate::budget)).
 
-use std::time::Duration;
+use std::{fmt, sync::Arc, time::Duration};
 
-/// Tries that may end in a failure which says nothing about leadership.
-pub(crate) const OTHER_TRIES_MAX: u32 = 5;
-
-/// A node that says "busy" this often may have lost the lock without noticing: ask around.
-const BUSY_TRIES_BEFORE_DISCOVERY: u32 = 2;
+use kvcm_clock::{Backoff, BackoffPolicy, Random};
 
 /// How a try failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Failure {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Failure {
     /// The node does not lead. Nothing was executed.
-    NotLeader { retry_after: Duration },
+    NotLeader {
+        /// When to ask again, as the node told; zero when it did not.
+        retry_after: Duration,
+    },
     /// The reply carried an older epoch than one already seen, and was discarded.
     StaleReply,
     /// A newer leader became known while the node was silent; the try was abandoned.
@@ -32,16 +34,102 @@ pub(crate) enum Failure {
     /// No answer within the time of one try.
     Silent,
     /// The node cannot do it now.
-    Busy { retry_after: Duration },
-    /// Nobody whom the client can reach knows a leader.
+    Busy {
+        /// When to try again, as the node told; zero when it did not.
+        retry_after: Duration,
+    },
+    /// Nodes answered, and none knows a leader.
     NoLeader,
+    /// Nodes answered and name a leader whose address cannot be reached from here.
+    LeaderUnreachable,
+    /// No node answered.
+    NoNode,
     /// A definite answer that no retry changes.
     Final,
 }
 
+/// What a decision depends on, beside the failure itself.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Situation {
+    /// A newer leader at another address is known.
+    pub newer_leader: bool,
+    /// Until the call's deadline.
+    pub remaining: Duration,
+}
+
+/// What to do next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Decision {
+    /// The same node again, after a wait.
+    RetryHere {
+        /// The wait.
+        wait: Duration,
+    },
+    /// The newer leader, at once.
+    Redirect,
+    /// Find out who leads, after a wait that ends early when a leader becomes known.
+    Rediscover {
+        /// The wait.
+        wait: Duration,
+    },
+    /// No more.
+    GiveUp(Reason),
+}
+
+/// Why a call is given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Reason {
+    /// The answer is definite.
+    Definite,
+    /// The deadline has passed.
+    Deadline,
+    /// Tried often enough.
+    Tries,
+    /// The retry budget leaves no time for another try.
+    Budget,
+}
+
+/// Decides what follows the failures of calls. One policy serves all calls of a client; each call
+/// has a session of it.
+pub trait RetryPolicy: fmt::Debug + Send + Sync + 'static {
+    /// A call begins.
+    fn session(&self) -> Box<dyn RetrySession>;
+}
+
+/// The decisions of one call.
+pub trait RetrySession: Send + Sync {
+    /// What follows `failure`. Waits take their jitter from `random`.
+    ///
+    /// The caller never waits beyond the call's deadline, and pays repeats at the same leader from
+    /// the retry budget, whatever is decided.
+    fn decide(
+        &mut self,
+        failure: Failure,
+        situation: &Situation,
+        random: &mut dyn Random,
+    ) -> Decision;
+}
+
+/// The policy of a client that is not given another one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct DefaultPolicy {
+    /// Waits between tries at a busy node: 10 ms, doubled, times 0.5–1.5, at most 1 s.
+    pub backoff: BackoffPolicy,
+    /// Waits before a search while a leader is expected to appear: 12.5–37.5 ms.
+    pub poll: BackoffPolicy,
+    /// Tries that may end in a failure which says nothing about leadership.
+    pub other_tries_max: u32,
+    /// A node that is busy this often may have lost the lock without noticing: ask around.
+    pub busy_tries_before_discovery: u32,
+}
+
 impl Failure {
     /// Whether the operation may have happened.
-    pub(crate) fn may_have_happened(self) -> bool {
+    pub fn may_have_happened(self) -> bool {
         matches!(
             self,
             Self::StaleReply | Self::Superseded | Self::Broken | Self::Silent
@@ -49,105 +137,144 @@ impl Failure {
     }
 
     /// Whether the node's leadership is in doubt.
-    pub(crate) fn doubts_leader(self) -> bool {
-        !matches!(self, Self::Final | Self::Busy { .. } | Self::NoLeader)
+    pub fn doubts_leader(self) -> bool {
+        !matches!(self, Self::Final | Self::Busy { .. }) && !self.is_search()
+    }
+
+    /// Whether a search failed, and not a try at a node.
+    pub fn is_search(self) -> bool {
+        matches!(
+            self,
+            Self::NoLeader | Self::LeaderUnreachable | Self::NoNode
+        )
     }
 
     /// Whether the connection is of no use any more.
     pub(crate) fn breaks_connection(self) -> bool {
         matches!(self, Self::Unreachable | Self::Broken | Self::Silent)
     }
-}
 
-/// What the decision depends on.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct State {
-    /// A newer leader at another address is known.
-    pub(crate) newer_leader: bool,
-    /// Failures of this call, this one included, that say nothing about leadership.
-    pub(crate) other_failures: u32,
-    /// Failures of this call, this one included.
-    pub(crate) failures: u32,
-    /// Until the call's deadline.
-    pub(crate) remaining: Duration,
-    /// The wait of the long series (up to 1 s).
-    pub(crate) backoff: Duration,
-    /// The wait of the short series (up to 50 ms), while a leader is expected to appear.
-    pub(crate) poll: Duration,
-    /// The longest wait of the short series.
-    pub(crate) poll_cap: Duration,
-    /// The retry budget had a token.
-    pub(crate) token: bool,
-}
-
-/// What to do next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Decision {
-    /// The same node again, after a wait.
-    RetryHere { wait: Duration },
-    /// The newer leader, at once.
-    Redirect,
-    /// Find out who leads, after a wait that ends early when a newer leader becomes known.
-    Rediscover { wait: Duration },
-    /// No more.
-    GiveUp(Reason),
-}
-
-/// Why a call is given up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reason {
-    /// The answer is definite.
-    Definite,
-    /// The deadline has passed.
-    Deadline,
-    /// Tried often enough.
-    Tries,
-    /// The retry budget is spent.
-    Budget,
-}
-
-/// The decision after `failure`.
-pub(crate) fn decide(failure: Failure, state: &State) -> Decision {
-    if failure == Failure::Final {
-        return Decision::GiveUp(Reason::Definite);
-    }
-    if state.remaining.is_zero() {
-        return Decision::GiveUp(Reason::Deadline);
-    }
-    if state.newer_leader {
-        return Decision::Redirect;
-    }
-    let poll = if state.token {
-        state.poll
-    } else {
-        state.backoff.max(state.poll)
-    };
-    let wait = match failure {
-        Failure::Busy { retry_after } => return busy(retry_after, state),
-        // What refuses is one node, what is awaited is any node of the cluster: the push-back
-        // cannot hold the client longer than the poll does.
-        Failure::NotLeader { retry_after } => poll.max(retry_after.min(state.poll_cap)),
-        // The first death is news: the others may already know better.
-        _ if failure != Failure::NoLeader && state.failures == 1 => Duration::ZERO,
-        _ => poll,
-    };
-    Decision::Rediscover {
-        wait: wait.min(state.remaining),
+    /// One word, for metrics and logs.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NotLeader { .. } => "not_leader",
+            Self::StaleReply => "stale_reply",
+            Self::Superseded => "superseded",
+            Self::Unreachable => "unreachable",
+            Self::Broken => "broken",
+            Self::Silent => "silent",
+            Self::Busy { .. } => "busy",
+            Self::NoLeader => "no_leader",
+            Self::LeaderUnreachable => "leader_unreachable",
+            Self::NoNode => "no_node",
+            Self::Final => "final",
+        }
     }
 }
 
-fn busy(retry_after: Duration, state: &State) -> Decision {
-    if state.other_failures >= OTHER_TRIES_MAX {
-        return Decision::GiveUp(Reason::Tries);
+// === impl DefaultPolicy ===
+
+impl Default for DefaultPolicy {
+    fn default() -> Self {
+        Self {
+            backoff: BackoffPolicy::CLIENT,
+            poll: BackoffPolicy {
+                first: Duration::from_millis(25),
+                cap: Duration::from_millis(50),
+                factor: 1.0,
+                jitter: 0.5,
+            },
+            other_tries_max: 5,
+            busy_tries_before_discovery: 2,
+        }
     }
-    if !state.token {
-        return Decision::GiveUp(Reason::Budget);
+}
+
+impl DefaultPolicy {
+    pub(crate) fn shared() -> Arc<dyn RetryPolicy> {
+        Arc::new(Self::default())
     }
-    let wait = state.backoff.max(retry_after).min(state.remaining);
-    if state.other_failures >= BUSY_TRIES_BEFORE_DISCOVERY {
-        Decision::Rediscover { wait }
-    } else {
-        Decision::RetryHere { wait }
+}
+
+impl RetryPolicy for DefaultPolicy {
+    fn session(&self) -> Box<dyn RetrySession> {
+        Box::new(Session {
+            backoff: Backoff::new(self.backoff),
+            polls: Backoff::new(self.poll),
+            policy: *self,
+            failures: 0,
+            other_failures: 0,
+        })
+    }
+}
+
+/// One call under the default policy.
+#[derive(Debug)]
+struct Session {
+    policy: DefaultPolicy,
+    backoff: Backoff,
+    polls: Backoff,
+    failures: u32,
+    /// Failures that say nothing about leadership.
+    other_failures: u32,
+}
+
+impl RetrySession for Session {
+    fn decide(
+        &mut self,
+        failure: Failure,
+        situation: &Situation,
+        random: &mut dyn Random,
+    ) -> Decision {
+        self.failures += 1;
+        if failure == Failure::Final {
+            return Decision::GiveUp(Reason::Definite);
+        }
+        if situation.remaining.is_zero() {
+            return Decision::GiveUp(Reason::Deadline);
+        }
+        if situation.newer_leader {
+            self.polls.reset();
+            return Decision::Redirect;
+        }
+        let wait = match failure {
+            Failure::Busy { retry_after } => return self.busy(retry_after, situation, random),
+            // What refuses is one node, what is awaited is any node of the cluster: the push-back
+            // cannot hold the client longer than the poll does.
+            Failure::NotLeader { retry_after } => {
+                let poll = self.polls.next(random);
+                poll.max(retry_after.min(self.policy.poll.cap))
+            }
+            // The search itself keeps its distance from the one before.
+            _ if failure.is_search() => Duration::ZERO,
+            // The first death is news: the others may already know better.
+            _ if self.failures == 1 => Duration::ZERO,
+            _ => self.polls.next(random),
+        };
+        Decision::Rediscover {
+            wait: wait.min(situation.remaining),
+        }
+    }
+}
+
+impl Session {
+    fn busy(
+        &mut self,
+        retry_after: Duration,
+        situation: &Situation,
+        random: &mut dyn Random,
+    ) -> Decision {
+        self.other_failures += 1;
+        if self.other_failures >= self.policy.other_tries_max {
+            return Decision::GiveUp(Reason::Tries);
+        }
+        let wait = self.backoff.next(random).max(retry_after);
+        let wait = wait.min(situation.remaining);
+        if self.other_failures >= self.policy.busy_tries_before_discovery {
+            Decision::Rediscover { wait }
+        } else {
+            Decision::RetryHere { wait }
+        }
     }
 }
 
@@ -163,17 +290,32 @@ mod tests {
         retry_after: Duration::ZERO,
     };
 
-    fn state() -> State {
-        State {
-            newer_leader: false,
-            other_failures: 1,
-            failures: 2,
-            remaining: MS * 5000,
-            backoff: MS * 640,
-            poll: MS * 30,
-            poll_cap: MS * 50,
-            token: true,
+    /// Always the middle: jitter changes nothing.
+    struct Middle;
+
+    impl Random for Middle {
+        fn next_u64(&mut self) -> u64 {
+            1 << 63
         }
+    }
+
+    fn situation() -> Situation {
+        Situation {
+            newer_leader: false,
+            remaining: MS * 5000,
+        }
+    }
+
+    fn after(session: &mut dyn RetrySession, failure: Failure) -> Decision {
+        session.decide(failure, &situation(), &mut Middle)
+    }
+
+    fn session() -> Box<dyn RetrySession> {
+        DefaultPolicy::default().session()
+    }
+
+    fn rediscover(ms: u32) -> Decision {
+        Decision::Rediscover { wait: MS * ms }
     }
 
     const DOUBTFUL: [Failure; 6] = [
@@ -184,17 +326,20 @@ mod tests {
         Failure::Broken,
         Failure::Silent,
     ];
+    const SEARCHES: [Failure; 3] = [
+        Failure::NoLeader,
+        Failure::LeaderUnreachable,
+        Failure::NoNode,
+    ];
 
     #[test]
     fn a_newer_leader_is_followed_at_once_whatever_failed() {
-        for failure in DOUBTFUL.into_iter().chain([BUSY, Failure::NoLeader]) {
-            let decision = decide(
-                failure,
-                &State {
-                    newer_leader: true,
-                    ..state()
-                },
-            );
+        let moved = Situation {
+            newer_leader: true,
+            ..situation()
+        };
+        for failure in DOUBTFUL.into_iter().chain(SEARCHES).chain([BUSY]) {
+            let decision = session().decide(failure, &moved, &mut Middle);
             assert_eq!(decision, Decision::Redirect, "{failure:?}");
         }
     }
@@ -202,88 +347,60 @@ mod tests {
     #[test]
     fn without_a_newer_epoch_every_doubt_waits_and_asks_around() {
         for failure in DOUBTFUL {
-            let decision = decide(failure, &state());
-            assert_eq!(
-                decision,
-                Decision::Rediscover { wait: MS * 30 },
-                "{failure:?}"
-            );
+            let mut session = session();
+            after(&mut *session, failure);
+            assert_eq!(after(&mut *session, failure), rediscover(25), "{failure:?}");
             assert!(failure.doubts_leader());
         }
     }
 
     #[test]
     fn leadership_failures_are_retried_until_the_deadline_and_no_longer() {
-        for failure in DOUBTFUL.into_iter().chain([Failure::NoLeader]) {
-            let many = State {
-                failures: 10_000,
-                other_failures: 0,
-                ..state()
-            };
-            assert!(matches!(
-                decide(failure, &many),
-                Decision::Rediscover { .. }
-            ));
-            let late = State {
+        for failure in DOUBTFUL.into_iter().chain(SEARCHES) {
+            let mut session = session();
+            for _ in 0..10_000 {
+                assert!(matches!(
+                    after(&mut *session, failure),
+                    Decision::Rediscover { .. }
+                ));
+            }
+            let late = Situation {
                 remaining: Duration::ZERO,
                 newer_leader: true,
-                ..state()
             };
-            assert_eq!(decide(failure, &late), Decision::GiveUp(Reason::Deadline));
+            let decision = session.decide(failure, &late, &mut Middle);
+            assert_eq!(decision, Decision::GiveUp(Reason::Deadline));
         }
     }
 
     #[test]
     fn the_first_death_is_looked_into_without_a_wait_but_a_refusal_is_not() {
-        let first = State {
-            failures: 1,
-            ..state()
-        };
         for failure in [Failure::Unreachable, Failure::Broken, Failure::Silent] {
-            assert_eq!(
-                decide(failure, &first),
-                Decision::Rediscover {
-                    wait: Duration::ZERO
-                }
-            );
+            assert_eq!(after(&mut *session(), failure), rediscover(0));
         }
-        for failure in [NOT_LEADER, Failure::NoLeader] {
-            assert_eq!(
-                decide(failure, &first),
-                Decision::Rediscover { wait: MS * 30 }
-            );
-        }
+        assert_eq!(after(&mut *session(), NOT_LEADER), rediscover(25));
     }
 
     #[test]
-    fn an_empty_budget_slows_a_failover_down_but_does_not_end_it() {
-        let empty = State {
-            token: false,
-            ..state()
-        };
-        assert_eq!(
-            decide(NOT_LEADER, &empty),
-            Decision::Rediscover { wait: MS * 640 }
-        );
-        assert_eq!(decide(BUSY, &empty), Decision::GiveUp(Reason::Budget));
+    fn searches_keep_their_own_distance() {
+        for failure in SEARCHES {
+            let mut session = session();
+            after(&mut *session, failure);
+            assert_eq!(after(&mut *session, failure), rediscover(0));
+        }
     }
 
     #[test]
     fn busy_is_retried_here_then_elsewhere_then_given_up_after_five_tries() {
-        let after = |other_failures| {
-            decide(
-                BUSY,
-                &State {
-                    other_failures,
-                    ..state()
-                },
-            )
-        };
-        assert_eq!(after(1), Decision::RetryHere { wait: MS * 640 });
-        for tries in 2..5 {
-            assert_eq!(after(tries), Decision::Rediscover { wait: MS * 640 });
+        let mut session = session();
+        assert_eq!(
+            after(&mut *session, BUSY),
+            Decision::RetryHere { wait: MS * 10 }
+        );
+        for ms in [20, 40, 80] {
+            assert_eq!(after(&mut *session, BUSY), rediscover(ms));
         }
-        assert_eq!(after(5), Decision::GiveUp(Reason::Tries));
+        assert_eq!(after(&mut *session, BUSY), Decision::GiveUp(Reason::Tries));
     }
 
     #[test]
@@ -292,40 +409,34 @@ mod tests {
             retry_after: MS * 900,
         };
         assert_eq!(
-            decide(busy, &state()),
+            after(&mut *session(), busy),
             Decision::RetryHere { wait: MS * 900 }
         );
         let refused = Failure::NotLeader {
             retry_after: MS * 900,
         };
-        assert_eq!(
-            decide(refused, &state()),
-            Decision::Rediscover { wait: MS * 50 }
-        );
+        assert_eq!(after(&mut *session(), refused), rediscover(50));
     }
 
     #[test]
     fn no_wait_reaches_beyond_the_deadline() {
-        let short = State {
+        let short = Situation {
             remaining: MS * 3,
-            ..state()
+            ..situation()
         };
-        assert_eq!(
-            decide(NOT_LEADER, &short),
-            Decision::Rediscover { wait: MS * 3 }
-        );
-        assert_eq!(decide(BUSY, &short), Decision::RetryHere { wait: MS * 3 });
+        let decision = session().decide(NOT_LEADER, &short, &mut Middle);
+        assert_eq!(decision, rediscover(3));
+        let decision = session().decide(BUSY, &short, &mut Middle);
+        assert_eq!(decision, Decision::RetryHere { wait: MS * 3 });
     }
 
     #[test]
     fn a_definite_answer_is_final() {
-        let decision = decide(
-            Failure::Final,
-            &State {
-                newer_leader: true,
-                ..state()
-            },
-        );
+        let moved = Situation {
+            newer_leader: true,
+            ..situation()
+        };
+        let decision = session().decide(Failure::Final, &moved, &mut Middle);
         assert_eq!(decision, Decision::GiveUp(Reason::Definite));
     }
 

@@ -2,6 +2,8 @@
 
 use kvcm_proto::meta::{BlockMask, GetCacheLocationRequest, QueryType, block_mask};
 
+use crate::blocks::Blocks;
+
 /// A lookup's options. The default: the longest stored prefix, all pieces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Query {
@@ -71,11 +73,13 @@ impl Query {
         }
     }
 
-    pub(crate) fn to_wire(&self, instance_id: &str, keys: &[i64]) -> GetCacheLocationRequest {
+    pub(crate) fn to_wire(&self, instance_id: &str, blocks: Blocks<'_>) -> GetCacheLocationRequest {
+        let (block_keys, token_ids) = blocks.to_wire();
         GetCacheLocationRequest {
             instance_id: instance_id.to_owned(),
             query_type: self.query_type(),
-            block_keys: keys.to_vec(),
+            block_keys,
+            token_ids,
             block_mask: (self.skip > 0).then_some(BlockMask {
                 info: Some(block_mask::Info::Offset(self.skip)),
             }),

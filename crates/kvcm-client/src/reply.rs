@@ -2,6 +2,8 @@
 
 use std::{ops::Deref, sync::Arc, time::Duration};
 
+use crate::attempt::Attempt;
+
 /// Who answered a call, and what it took.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -18,6 +20,9 @@ pub struct CallMeta {
     pub elapsed: Duration,
     /// The server's id of the request, for its logs.
     pub request_id: String,
+    /// What failed before, in order: of a long story only the beginning and the end. Empty when
+    /// the first try succeeded, as nearly all do.
+    pub history: Arc<[Attempt]>,
 }
 
 /// A value and how it was obtained; dereferences to the value.

@@ -7,6 +7,7 @@
 use std::{error::Error as StdError, time::Duration};
 
 use bytes::{Buf, BufMut, Bytes};
+use futures_util::{StreamExt, stream::BoxStream};
 use http::uri::PathAndQuery;
 use kvcm_proto::meta::{CommonResponseHeader, ErrorCode};
 use prost::Message;
@@ -17,12 +18,16 @@ use tonic::{
     transport::Channel,
 };
 
-use crate::policy::Failure;
+use crate::{credentials::Credentials, policy::Failure};
 
 /// The lowest epoch that the client accepts, in decimal.
 const MIN_EPOCH_KEY: &str = "x-kvcm-min-epoch";
 /// The id of a mutating call, the same over its retries.
 const REQUEST_ID_KEY: &str = "x-kvcm-request-id";
+
+const AUTHORIZATION_KEY: &str = "authorization";
+/// When a client may try again, in milliseconds: gRPC's own push-back.
+const PUSH_BACK_KEY: &str = "grpc-retry-pushback-ms";
 
 /// What is sent.
 #[derive(Clone, Debug)]
@@ -67,17 +72,15 @@ struct Envelope {
 pub(crate) async fn exchange(
     channel: Channel,
     outgoing: &Outgoing<'_>,
+    credentials: Option<&Credentials>,
 ) -> Result<Incoming, Failed> {
-    let mut client =
-        tonic::client::Grpc::new(channel).max_decoding_message_size(outgoing.reply_bytes_max);
-    let request = request(outgoing);
+    let mut client = client(channel, outgoing);
+    let mut request = request(outgoing, credentials);
+    // The server need not work on for a client that has left.
+    request.set_timeout(outgoing.timeout);
     let path = PathAndQuery::from_static(outgoing.path);
     let answer = async {
-        client.ready().await.map_err(|error| {
-            let mut status = Status::unavailable(error.to_string());
-            status.set_source(std::sync::Arc::new(error));
-            status
-        })?;
+        client.ready().await.map_err(not_ready)?;
         client.unary(request, path, RawCodec).await
     };
     match tokio::time::timeout(outgoing.timeout, answer).await {
@@ -91,11 +94,47 @@ pub(crate) async fn exchange(
     }
 }
 
-fn request(outgoing: &Outgoing<'_>) -> Request<Bytes> {
+/// Subscribes to a stream, whose head comes within `timeout`.
+pub(crate) async fn subscribe(
+    channel: Channel,
+    outgoing: &Outgoing<'_>,
+    credentials: Option<&Credentials>,
+) -> Result<BoxStream<'static, Result<Bytes, Failed>>, Failed> {
+    let mut client = client(channel, outgoing);
+    let request = request(outgoing, credentials);
+    let path = PathAndQuery::from_static(outgoing.path);
+    let head = async {
+        client.ready().await.map_err(not_ready)?;
+        client.server_streaming(request, path, RawCodec).await
+    };
+    match tokio::time::timeout(outgoing.timeout, head).await {
+        Ok(Ok(response)) => {
+            let bodies = response.into_inner();
+            Ok(bodies
+                .map(|body| body.map_err(|status| from_status(&status)))
+                .boxed())
+        }
+        Ok(Err(status)) => Err(from_status(&status)),
+        Err(_) => Err(Failed::silent(outgoing.timeout)),
+    }
+}
+
+fn client(channel: Channel, outgoing: &Outgoing<'_>) -> tonic::client::Grpc<Channel> {
+    tonic::client::Grpc::new(channel).max_decoding_message_size(outgoing.reply_bytes_max)
+}
+
+fn not_ready(error: tonic::transport::Error) -> Status {
+    let mut status = Status::unavailable(error.to_string());
+    status.set_source(std::sync::Arc::new(error));
+    status
+}
+
+fn request(outgoing: &Outgoing<'_>, credentials: Option<&Credentials>) -> Request<Bytes> {
     let mut request = Request::new(outgoing.body.clone());
-    // The server need not work on for a client that has left.
-    request.set_timeout(outgoing.timeout);
     let metadata = request.metadata_mut();
+    if let Some(credentials) = credentials {
+        metadata.insert(AUTHORIZATION_KEY, credentials.value());
+    }
     if outgoing.min_epoch > 0 {
         let key = MetadataKey::from_static(MIN_EPOCH_KEY);
         metadata.insert(key, AsciiMetadataValue::from(outgoing.min_epoch));
@@ -109,7 +148,7 @@ fn request(outgoing: &Outgoing<'_>) -> Request<Bytes> {
 }
 
 /// Reads the header of a reply.
-fn open(body: Bytes) -> Result<Incoming, Failed> {
+pub(crate) fn open(body: Bytes) -> Result<Incoming, Failed> {
     let header = match Envelope::decode(&body[..]) {
         Ok(Envelope {
             header: Some(header),
@@ -171,7 +210,7 @@ fn from_status(status: &Status) -> Failed {
             Code::Unknown | Code::Cancelled | Code::Internal if local => Failure::Broken,
             Code::ResourceExhausted | Code::Aborted | Code::Unknown | Code::Internal => {
                 Failure::Busy {
-                    retry_after: Duration::ZERO,
+                    retry_after: push_back(status),
                 }
             }
             _ => Failure::Final,
@@ -184,6 +223,12 @@ fn from_status(status: &Status) -> Failed {
         text: describe(status),
         header: None,
     }
+}
+
+fn push_back(status: &Status) -> Duration {
+    let value = status.metadata().get(PUSH_BACK_KEY);
+    let millis = value.and_then(|value| value.to_str().ok()?.parse().ok());
+    Duration::from_millis(millis.unwrap_or(0))
 }
 
 fn describe(status: &Status) -> String {
@@ -394,6 +439,22 @@ mod tests {
         ] {
             assert_eq!(sent(code), Failure::Final, "{code:?}");
         }
+    }
+
+    #[test]
+    fn grpcs_own_push_back_is_heard() {
+        let mut status = Status::resource_exhausted("too many");
+        let wait = |status: &Status| from_status(status).failure;
+        let busy = |ms| Failure::Busy {
+            retry_after: Duration::from_millis(ms),
+        };
+        assert_eq!(wait(&status), busy(0));
+        let value = "250".parse().unwrap();
+        status.metadata_mut().insert(PUSH_BACK_KEY, value);
+        assert_eq!(wait(&status), busy(250));
+        let value = "-1".parse().unwrap();
+        status.metadata_mut().insert(PUSH_BACK_KEY, value);
+        assert_eq!(wait(&status), busy(0));
     }
 
     #[test]

@@ -2,20 +2,26 @@
 //!
 //! Any node answers, so any seed will do. Nodes are asked one after the other, the next one as
 //! soon as one fails, tells nothing new, or is silent for the hedge delay; when the known leader
-//! is in doubt, all at once. Calls that want the same search share one.
+//! is in doubt, all at once. Calls that want the same search share one, and searches in vain keep
+//! a distance that grows: as long as nobody leads, a client with a thousand waiting calls asks no
+//! more than one with a single call.
 
 use std::{fmt, sync::Arc, time::Duration};
 
+use kvcm_clock::Backoff;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::{
     address::Address,
     asking::{Asking, Heard},
+    client::ClusterState,
     cluster_info::{self, ClusterInfo},
     core::Core,
     leader::{Leader, LeaderTable},
-    rpc::{Failed, Outgoing, exchange},
+    policy::Failure,
+    rpc::{Failed, Incoming, Outgoing},
+    settings::{SEARCHES, SEARCHES_WHILE_PUSHED},
     stats::count,
 };
 
@@ -25,13 +31,24 @@ const AT_ONCE_MAX: usize = 8;
 /// How long the rest is listened to, at least, once somebody answered without news.
 const GRACE_MIN: Duration = Duration::from_millis(10);
 
-/// What lets searches be shared.
-#[derive(Debug, Default)]
+/// What lets searches be shared, and keeps them apart.
+#[derive(Debug)]
 pub(crate) struct Searches {
     gate: tokio::sync::Mutex<()>,
     last: Mutex<Option<Arc<Round>>>,
+    pace: Mutex<Pace>,
     /// Nodes whose answer to an earlier search is still awaited; they are not asked again.
     pub(crate) late: Mutex<Vec<Address>>,
+}
+
+/// When the next search may begin.
+#[derive(Debug)]
+struct Pace {
+    next: Option<Instant>,
+    /// Searches in vain since a leader was found.
+    in_vain: u32,
+    alone: Backoff,
+    while_pushed: Backoff,
 }
 
 /// One finished search.
@@ -42,6 +59,10 @@ pub(crate) struct Round {
     pub(crate) best: Option<ClusterInfo>,
     /// Whether the best answer named a leader that the client accepted.
     found: bool,
+    /// Only the known leader was asked, whether it still leads.
+    only_leader: bool,
+    /// The leader that others name does not answer at the address it advertises.
+    unreachable: Option<Address>,
     /// What each node said, for people.
     told: Vec<(Address, String)>,
     /// Nodes that did not answer, in time or at all.
@@ -50,21 +71,41 @@ pub(crate) struct Round {
 
 impl Core {
     /// Finds out who leads and enters it into the table. A search that started at or after
-    /// `since` is shared instead of repeated.
+    /// `since` is shared instead of repeated. `None`: a newer leader became known while this one
+    /// waited for its turn.
     ///
     /// `doubt`: an answer that names the leader which is known already is no news, so the others
     /// are heard too.
-    pub(crate) async fn search(self: &Arc<Self>, since: Instant, doubt: bool) -> Arc<Round> {
+    pub(crate) async fn search(
+        self: &Arc<Self>,
+        since: Instant,
+        doubt: bool,
+    ) -> Option<Arc<Round>> {
         if let Some(round) = self.searches.recent(since) {
-            return round;
+            return Some(round);
         }
         let _turn = self.searches.gate.lock().await;
         if let Some(round) = self.searches.recent(since) {
-            return round;
+            return Some(round);
         }
+        let wait = self.searches.wait();
+        if !wait.is_zero() && self.wait_for_news(wait).await {
+            return None;
+        }
+        Some(self.search_now(doubt).await)
+    }
+
+    /// The same at once.
+    pub(crate) async fn search_now(self: &Arc<Self>, doubt: bool) -> Arc<Round> {
         count(&self.counters.discoveries);
         let round = Arc::new(self.ask_around(doubt).await);
+        self.counters.discovery_took(round.started.elapsed());
         tracing::debug!(found = round.found, %round, "searched for the leader");
+        let is_pushed = self.is_pushed();
+        self.with_random(|random| {
+            let mut pace = self.searches.pace.lock();
+            pace.round_ended(&round, is_pushed, random);
+        });
         *self.searches.last.lock() = Some(Arc::clone(&round));
         round
     }
@@ -80,11 +121,13 @@ impl Core {
             started,
             best: None,
             found: false,
+            only_leader: false,
+            unreachable: None,
             told: Vec::new(),
             mute: Vec::new(),
         };
         let mut answers: Vec<ClusterInfo> = Vec::new();
-        let order = self.nodes_to_ask(known.as_deref(), doubt, &mut round);
+        let order = self.nodes_to_ask(known.as_deref(), doubt, &mut round).await;
         let mut asking = Asking::new(Arc::clone(self), order);
         let hurry = doubt || self.searches.was_in_vain();
         asking.ask_next(if hurry { AT_ONCE_MAX } else { 1 });
@@ -118,25 +161,74 @@ impl Core {
         round.best = self.table.borrow().best(answers);
         // A newer leader may not have had the time to answer itself.
         let mute: &[Address] = if has_news { &[] } else { &round.mute };
-        let best = round.best.as_ref();
-        round.found = best.is_some_and(|info| self.enter(info, mute));
+        if let Some(info) = &round.best {
+            round.found = self.enter(info, mute);
+            let named = info.leader_address().map(|(_, address)| address);
+            round.unreachable = named.filter(|address| mute.contains(address));
+        }
         round
     }
 
     /// The leader first, then the seeds, then nodes that led before; without those whose answer
-    /// to an earlier search is late.
-    fn nodes_to_ask(&self, known: Option<&Leader>, doubt: bool, round: &mut Round) -> Vec<Address> {
-        let late = self.searches.late.lock().clone();
+    /// to an earlier search is late, and those that are left alone because they do not answer.
+    async fn nodes_to_ask(
+        &self,
+        known: Option<&Leader>,
+        doubt: bool,
+        round: &mut Round,
+    ) -> Vec<Address> {
+        let in_vain = self.searches.was_in_vain();
+        let leader = known.map(|leader| &leader.address);
+        if doubt
+            && !in_vain
+            && self.is_pushed()
+            && let Some(leader) = leader
+        {
+            // Another node tells unasked who else leads. What only the leader itself can tell is
+            // whether its connection was all that died; if it refused, it has told.
+            round.only_leader = true;
+            let has_told = self.table.borrow().refuses();
+            return (!has_told).then(|| leader.clone()).into_iter().collect();
+        }
+        let seeds = self.seeds.addresses(in_vain || doubt).await;
+        let mut late = self.searches.late.lock().clone();
+        if doubt && self.is_pushed() {
+            // It tells without being asked.
+            late.extend(self.pushed_by.lock().clone());
+        }
         let table = self.table.borrow();
-        let leader = known.map(|leader| &leader.address).filter(|_| !doubt);
+        let first = leader.filter(|_| !doubt);
         let mut order: Vec<Address> = Vec::new();
-        for address in leader.into_iter().chain(&self.seeds).chain(table.nodes()) {
+        for address in first.into_iter().chain(&seeds).chain(table.nodes()) {
             if !order.contains(address) && !late.contains(address) {
                 order.push(address.clone());
             }
         }
-        round.mute = late;
-        order
+        if table.refuses() && self.searches.vain_rounds() % 2 == 1 {
+            // Others hear first of the next leader. Now and then it is asked all the same: it may
+            // lead again.
+            let others = |address: &&Address| Some(*address) != leader;
+            let others: Vec<_> = order.iter().filter(others).cloned().collect();
+            if !others.is_empty() {
+                order = others;
+            }
+        }
+        drop(table);
+        if order.is_empty() {
+            order.append(&mut late);
+        }
+        round.mute.clone_from(&*self.searches.late.lock());
+        let now = Instant::now();
+        let mut breakers = self.breakers.lock();
+        let (usable, resting): (Vec<_>, Vec<_>) = order
+            .into_iter()
+            .partition(|address| breakers.admit(address, now, self.settings.ask_timeout));
+        drop(breakers);
+        if usable.is_empty() {
+            return resting;
+        }
+        round.mute.extend(resting);
+        usable
     }
 
     /// Asks one node who leads.
@@ -157,54 +249,35 @@ impl Core {
         ClusterInfo::read(address, &incoming.body)
     }
 
-    /// Sends to one node, and gives the connection up when it shows a dead transport.
+    /// Sends to one node, and notes whether it answered.
     pub(crate) async fn send(
         &self,
         address: &Address,
         outgoing: &Outgoing<'_>,
-    ) -> Result<crate::rpc::Incoming, Failed> {
-        let connection = self
-            .channels
-            .get(address)
-            .map_err(|why| Failed::local(crate::policy::Failure::Unreachable, why))?;
-        let result = exchange(connection.channel.clone(), outgoing).await;
-        if let Err(failed) = &result
-            && failed.failure.breaks_connection()
-            && self.channels.evict(address, &connection)
-        {
-            count(&self.counters.evictions);
-        }
+    ) -> Result<Incoming, Failed> {
+        let result = self.transport.send(address, outgoing).await;
+        self.note_breaker(address, &result);
         result
     }
 
     /// Takes an answer that came after its search had ended: it counts when it names a newer
     /// leader, or is the known leader's own word.
     pub(crate) fn enter_late(&self, info: &ClusterInfo) {
-        let Some((node, address)) = info.leader_address() else {
-            return;
-        };
-        let epoch = info.leader_epoch.unwrap_or(0);
-        self.table.send_if_modified(|table| {
-            let known = table.leader();
-            let is_known =
-                known.is_some_and(|known| known.epoch == epoch && known.address == address);
-            if is_known && info.is_own_claim() {
-                table.discovered(info.cluster(), epoch, node, address)
-            } else {
-                table.hint(info.cluster(), epoch, Some((node, address)))
-            }
-        });
+        if info.leader_address().is_some() {
+            self.take_push(info);
+        }
     }
 
     /// Enters the leader that `info` names, unless it was asked itself and did not answer: calls
     /// would fail there too. Its epoch counts all the same.
     fn enter(&self, info: &ClusterInfo, mute: &[Address]) -> bool {
         let epoch = info.leader_epoch.unwrap_or(0);
+        let own = info.is_own_claim();
         let mut entered = false;
         self.table
             .send_if_modified(|table| match info.leader_address() {
                 Some((node, address)) if !mute.contains(&address) => {
-                    entered = table.discovered(info.cluster(), epoch, node, address);
+                    entered = table.discovered(info.cluster(), epoch, node, address, own);
                     entered
                 }
                 _ => {
@@ -212,11 +285,41 @@ impl Core {
                     false
                 }
             });
+        if entered && let Some((_, address)) = info.leader_address() {
+            self.named_leader(&address);
+        }
         entered
     }
 }
 
 impl Round {
+    /// What a call that wanted a leader is to make of it.
+    pub(crate) fn failure(&self) -> Failure {
+        if self.unreachable.is_some() {
+            Failure::LeaderUnreachable
+        } else if self.best.is_some() || self.only_leader {
+            Failure::NoLeader
+        } else {
+            Failure::NoNode
+        }
+    }
+
+    /// The same for the application.
+    pub(crate) fn state(&self) -> ClusterState {
+        match self.failure() {
+            _ if self.found || self.only_leader => ClusterState::Unknown,
+            Failure::LeaderUnreachable => ClusterState::FollowersOnly {
+                leader: self
+                    .unreachable
+                    .as_ref()
+                    .map(ToString::to_string)
+                    .unwrap_or_default(),
+            },
+            Failure::NoNode => ClusterState::Unreachable,
+            _ => ClusterState::Leaderless,
+        }
+    }
+
     fn hear(&mut self, heard: &Heard) {
         let what = match &heard.answer {
             Ok(info) => describe(info),
@@ -229,7 +332,59 @@ impl Round {
     }
 }
 
+impl Default for Searches {
+    fn default() -> Self {
+        Self {
+            gate: tokio::sync::Mutex::default(),
+            last: Mutex::default(),
+            pace: Mutex::new(Pace {
+                next: None,
+                in_vain: 0,
+                alone: Backoff::new(SEARCHES),
+                while_pushed: Backoff::new(SEARCHES_WHILE_PUSHED),
+            }),
+            late: Mutex::default(),
+        }
+    }
+}
+
+impl Pace {
+    fn round_ended(&mut self, round: &Round, is_pushed: bool, random: &mut dyn kvcm_clock::Random) {
+        if round.found {
+            self.next = None;
+            self.in_vain = 0;
+            self.alone.reset();
+            self.while_pushed.reset();
+            return;
+        }
+        self.in_vain = self.in_vain.wrapping_add(1);
+        let waits = if is_pushed {
+            &mut self.while_pushed
+        } else {
+            &mut self.alone
+        };
+        self.next = Some(Instant::now() + waits.next(random));
+    }
+}
+
 impl Searches {
+    /// How long the next search keeps its distance from the last one.
+    fn wait(&self) -> Duration {
+        let next = self.pace.lock().next;
+        next.map_or(Duration::ZERO, |next| {
+            next.saturating_duration_since(Instant::now())
+        })
+    }
+
+    fn vain_rounds(&self) -> u32 {
+        self.pace.lock().in_vain
+    }
+
+    /// The last search.
+    pub(crate) fn last(&self) -> Option<Arc<Round>> {
+        self.last.lock().clone()
+    }
+
     fn was_in_vain(&self) -> bool {
         self.last.lock().as_ref().is_some_and(|last| !last.found)
     }
@@ -286,6 +441,9 @@ fn describe(info: &ClusterInfo) -> String {
 
 impl fmt::Display for Round {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.only_leader && self.told.is_empty() {
+            return f.write_str("the leader refused, and the node that pushes knows no other");
+        }
         let mut separator = "";
         for (address, what) in &self.told {
             write!(f, "{separator}{address} {what}")?;
@@ -295,6 +453,12 @@ impl fmt::Display for Round {
         for address in self.mute.iter().filter(|address| !was_told(address)) {
             write!(f, "{separator}{address} is silent")?;
             separator = "; ";
+        }
+        if let Some(address) = &self.unreachable {
+            write!(
+                f,
+                "{separator}the leader's advertised address {address} cannot be reached from here"
+            )?;
         }
         Ok(())
     }
@@ -321,7 +485,7 @@ mod tests {
     fn table(epoch: u64) -> LeaderTable {
         let mut table = LeaderTable::default();
         let address = Address::parse("n:1").unwrap();
-        assert!(table.discovered(Some("c"), epoch, crate::Node::at(&address), address));
+        assert!(table.discovered(Some("c"), epoch, crate::Node::at(&address), address, true));
         table
     }
 

@@ -4,14 +4,33 @@ use std::time::Duration;
 
 use kvcm_clock::BackoffPolicy;
 
-/// Waits while a leader is expected to appear: uniform in 12.5–37.5 ms. Short, because the first
-/// call after a failover follows the new leader's readiness by half of this on average; not
-/// growing, because a series that has reached its cap no longer spreads the clients.
-pub(crate) const POLL: BackoffPolicy = BackoffPolicy {
+use crate::{credentials::Credentials, tls::ReadyTls};
+
+/// Waits between searches in vain, of all calls of a client together: soon at first, for the time
+/// of a hand-over, then rarer, so that a cluster without a leader is not asked to death.
+pub(crate) const SEARCHES: BackoffPolicy = BackoffPolicy {
     first: Duration::from_millis(25),
-    cap: Duration::from_millis(50),
-    factor: 1.0,
+    cap: Duration::from_millis(500),
+    factor: 2.0,
     jitter: 0.5,
+};
+
+/// The same while a node pushes what it knows: searching only guards against a node that knows
+/// less than others.
+pub(crate) const SEARCHES_WHILE_PUSHED: BackoffPolicy = BackoffPolicy {
+    first: Duration::from_millis(800),
+    cap: Duration::from_secs(2),
+    factor: 2.0,
+    jitter: 1.0,
+};
+
+/// Waits before a node is asked for pushes again, or another one. Uniform from nothing on: all
+/// clients of a node that dies come at the same moment.
+pub(crate) const PUSHES: BackoffPolicy = BackoffPolicy {
+    first: Duration::from_millis(500),
+    cap: Duration::from_secs(30),
+    factor: 2.0,
+    jitter: 1.0,
 };
 
 #[derive(Clone, Debug)]
@@ -33,6 +52,12 @@ pub(crate) struct Settings {
     pub(crate) refresh_interval: Duration,
     /// Longest reply, bytes.
     pub(crate) reply_bytes_max: usize,
+    /// Calls at a time.
+    pub(crate) in_flight_max: usize,
+    /// Whether nodes are asked to push changes of leader.
+    pub(crate) pushes: bool,
+    pub(crate) credentials: Option<Credentials>,
+    pub(crate) tls: Option<ReadyTls>,
 }
 
 impl Default for Settings {
@@ -48,6 +73,10 @@ impl Default for Settings {
             keep_alive_timeout: Duration::from_secs(1),
             refresh_interval: Duration::from_secs(30),
             reply_bytes_max: 64 * 1024 * 1024,
+            in_flight_max: 4096,
+            pushes: true,
+            credentials: None,
+            tls: None,
         }
     }
 }

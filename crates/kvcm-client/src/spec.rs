@@ -1,7 +1,7 @@
 //! What an engine registers.
 
 use kvcm_proto::meta::{
-    LocationSpecGroup, LocationSpecInfo, ModelDeployment, RegisterInstanceRequest,
+    InstanceInfo, LocationSpecGroup, LocationSpecInfo, ModelDeployment, RegisterInstanceRequest,
 };
 
 /// An instance: one deployment of a model whose KV cache is managed together.
@@ -94,6 +94,46 @@ impl InstanceSpec {
         self
     }
 
+    pub(crate) fn from_wire(group: String, info: InstanceInfo) -> Self {
+        let model = info.model_deployment.unwrap_or_default();
+        Self {
+            group: if group.is_empty() {
+                info.instance_group_name
+            } else {
+                group
+            },
+            id: info.instance_id,
+            block_size: info.block_size,
+            pieces: info
+                .location_spec_infos
+                .into_iter()
+                .map(|piece| Piece {
+                    name: piece.name,
+                    size: piece.size,
+                })
+                .collect(),
+            model: Model {
+                name: model.model_name,
+                dtype: model.dtype,
+                use_mla: model.use_mla,
+                tp_size: model.tp_size,
+                dp_size: model.dp_size,
+                pp_size: model.pp_size,
+                lora_name: model.lora_name,
+                extra: model.extra,
+                user_data: model.user_data,
+            },
+            piece_groups: info
+                .location_spec_groups
+                .into_iter()
+                .map(|group| PieceGroup {
+                    name: group.name,
+                    pieces: group.spec_names,
+                })
+                .collect(),
+        }
+    }
+
     pub(crate) fn to_wire(&self) -> RegisterInstanceRequest {
         let model = &self.model;
         RegisterInstanceRequest {
@@ -130,5 +170,34 @@ impl InstanceSpec {
                 .collect(),
             ..RegisterInstanceRequest::default()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_registered_is_read_back_the_same() {
+        let mut spec = InstanceSpec::new("g", "i", 16)
+            .model("m", "bf16")
+            .piece("tp0", 7);
+        spec.model.lora_name = "l".to_owned();
+        spec.model.tp_size = 2;
+        spec.piece_groups = vec![PieceGroup {
+            name: "all".to_owned(),
+            pieces: vec!["tp0".to_owned()],
+        }];
+        let wire = spec.to_wire();
+        let info = InstanceInfo {
+            instance_group_name: wire.instance_group,
+            instance_id: wire.instance_id,
+            block_size: wire.block_size,
+            location_spec_infos: wire.location_spec_infos,
+            model_deployment: wire.model_deployment,
+            location_spec_groups: wire.location_spec_groups,
+            ..InstanceInfo::default()
+        };
+        assert_eq!(InstanceSpec::from_wire(String::new(), info), spec);
     }
 }

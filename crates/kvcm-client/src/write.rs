@@ -9,6 +9,7 @@ use kvcm_proto::meta::{
 use prost::Message;
 
 use crate::{
+    blocks::Blocks,
     call::Answer,
     error::{Error, ErrorKind, Outcome},
     instance::{FINISH_WRITE, Instance, START_WRITE, garbled},
@@ -17,7 +18,7 @@ use crate::{
     wire::{Fields, Malformed, Value},
 };
 
-/// How a write is begun.
+/// How a write is begun: `WriteOptions { timeout, ..Default::default() }`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriteOptions {
     /// How long the session lives if it is not finished; whole seconds, rounded up.
@@ -61,14 +62,27 @@ impl Default for WriteOptions {
 }
 
 impl WriteOptions {
-    pub(crate) fn to_wire(&self, instance_id: &str, keys: &[i64]) -> StartWriteCacheRequest {
+    pub(crate) fn to_wire(&self, instance_id: &str, blocks: Blocks<'_>) -> StartWriteCacheRequest {
+        let (block_keys, token_ids) = blocks.to_wire();
         let seconds = self.timeout.as_millis().div_ceil(1000);
         StartWriteCacheRequest {
             instance_id: instance_id.to_owned(),
-            block_keys: keys.to_vec(),
+            block_keys,
+            token_ids,
             location_spec_group_names: self.piece_groups.clone(),
             write_timeout_seconds: i32::try_from(seconds).unwrap_or(i32::MAX),
             ..StartWriteCacheRequest::default()
+        }
+    }
+}
+
+impl Written {
+    /// How many of `new` blocks that is.
+    pub(crate) fn count(&self, new: usize) -> usize {
+        match self {
+            Self::All => new,
+            Self::Prefix(count) => *count,
+            Self::Each(values) => values.iter().filter(|written| **written).count(),
         }
     }
 }
@@ -118,6 +132,11 @@ impl WriteSession {
     /// How many keys are new.
     pub fn new_count(&self) -> usize {
         self.is_new.iter().filter(|is_new| **is_new).count()
+    }
+
+    /// How many keys need no write: stored, or being written by someone else.
+    pub fn known_count(&self) -> usize {
+        self.is_new.len() - self.new_count()
     }
 
     /// Who answered, and what it took.
@@ -294,7 +313,8 @@ mod tests {
                 timeout: Duration::from_millis(ms),
                 ..WriteOptions::default()
             };
-            options.to_wire("i", &[]).write_timeout_seconds
+            let blocks = Blocks::keys(&[]);
+            options.to_wire("i", blocks).write_timeout_seconds
         };
         assert_eq!((seconds(1), seconds(1000), seconds(1001)), (1, 1, 2));
     }

@@ -47,9 +47,9 @@ async fn two_nodes_that_name_each_other_at_one_epoch_make_no_hot_loop() {
         assert!(text.contains("SERVER_NOT_LEADER"), "{text}");
         assert!(text.contains("epoch 5"), "{text}");
         assert_eq!(client.stats().redirects, 0);
-        // The waits are 5 ms at least and soon 25 ms.
+        // Each is believed once.
         let calls = one.data_calls() + two.data_calls();
-        assert!((3..60).contains(&calls), "{calls} calls in 600 ms");
+        assert!((1..=2).contains(&calls), "{calls} calls in 600 ms");
     }
 }
 
@@ -60,6 +60,8 @@ async fn calls_in_flight_when_the_leader_dies_all_succeed_on_the_new_one() {
     let new = Fake::follower(old.state.lock().says);
     let client = connect(&[old.endpoint(), new.endpoint()]).await;
     let instance = client.register(spec()).await.unwrap();
+    // Hundreds of calls at once take a slow machine long.
+    let instance = instance.with_deadline(Duration::from_secs(60));
     new.state.lock().instances.insert(instance.id().to_owned());
     old.state.lock().data = Data::Silent;
     let burst: Vec<_> = (0..CALLS)
@@ -175,17 +177,17 @@ async fn refusals_without_a_hint_are_ridden_out_until_a_leader_appears() {
     {
         let mut state = node.state.lock();
         state.data = Data::Refuse { hint: None };
-        state.then = Some((8, Data::Lead { epoch: 6 }, says));
+        state.then = Some((4, Data::Lead { epoch: 6 }, says));
     }
     let instance = client.register(spec()).await.unwrap();
     assert_eq!(
         node.data_calls(),
-        9,
-        "far more tries than other failures get"
+        5,
+        "its own word that it leads is worth another try each time"
     );
     assert_eq!(instance.locate(&[1]).await.unwrap().meta().epoch, Some(6));
     let ids = node.state.lock().request_ids.clone();
-    assert_eq!(ids.len(), 9);
+    assert_eq!(ids.len(), 5);
     assert!(
         ids.iter().all(|id| *id == ids[0]),
         "one id for all tries: {ids:?}"
@@ -214,6 +216,11 @@ async fn a_busy_leader_is_given_up_after_five_tries() {
     assert_eq!(error.kind(), ErrorKind::Server(ErrorCode::IoError.into()));
     assert_eq!((node.data_calls(), error.attempts().len()), (5, 5));
     assert!(error.to_string().contains("disk"), "{error}");
+    assert_eq!(
+        error.outcome(),
+        Outcome::Unknown,
+        "the lease may have ended between doing and answering"
+    );
 }
 
 #[tokio::test]
@@ -275,7 +282,9 @@ async fn a_move_under_a_thousand_calls_needs_few_searches_and_one_registration()
     let old = Fake::leader(5);
     let new = Fake::follower(old.state.lock().says);
     let client = connect(&[old.endpoint(), new.endpoint()]).await;
-    let instance = Arc::new(client.register(spec()).await.unwrap());
+    let instance = client.register(spec()).await.unwrap();
+    // A thousand calls at once take a slow machine long.
+    let instance = Arc::new(instance.with_deadline(Duration::from_secs(60)));
     let searches = client.stats().discoveries;
     old.refuse(None);
     let calls: Vec<_> = (0..1000)

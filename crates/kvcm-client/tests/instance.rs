@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Data, Fake, connect, spec};
-use kvcm_client::{ErrorKind, Query, StorageKind, Written};
+use kvcm_client::{Blocks, ErrorKind, Query, StorageKind, WriteOptions, Written};
 use kvcm_proto::meta::{BlockMask, BoolMasksType, ErrorCode, block_mask};
 
 fn offset(count: i32) -> BlockMask {
@@ -147,4 +147,67 @@ async fn an_instance_that_stays_unknown_is_an_error_after_a_few_registrations() 
     forget.abort();
     assert_eq!(error.kind(), ErrorKind::InstanceNotExist);
     assert!(node.data_calls() <= 12, "{}", node.data_calls());
+}
+
+#[tokio::test]
+async fn a_write_around_a_closure_is_begun_again_when_its_session_died_with_the_leader() {
+    let mut old = Fake::leader(5);
+    let new = Fake::follower(old.state.lock().says);
+    let client = connect(&[old.endpoint(), new.endpoint()]).await;
+    let instance = client.register(spec()).await.unwrap();
+    old.state.lock().stored.insert(7);
+    let mut writes = 0;
+    let options = WriteOptions::default();
+    let report = instance
+        .write_blocks(&[7, 8, 9], &options, |places| {
+            writes += 1;
+            if writes == 1 {
+                old.kill();
+                new.lead(6);
+            }
+            async move {
+                assert_eq!(places.len(), places.locations().len());
+                for (index, place) in places.iter() {
+                    assert!(index < 3 && place.uri("tp0").is_some());
+                }
+                Written::Prefix(1)
+            }
+        })
+        .await
+        .unwrap();
+    assert_eq!((writes, report.sessions), (2, 2));
+    // The new leader knows none of the blocks.
+    assert_eq!((report.blocks, report.written, report.known), (3, 1, 0));
+    assert_eq!(report.meta.epoch, Some(6));
+    assert_eq!(client.stats().errors, 1, "the finish of the first session");
+    assert_eq!(new.state.lock().finished, [offset(1)]);
+}
+
+#[tokio::test]
+async fn a_write_of_known_blocks_calls_no_closure() {
+    let node = Fake::leader(1);
+    let client = connect(&[node.endpoint()]).await;
+    let instance = client.register(spec()).await.unwrap();
+    node.state.lock().stored.extend([1, 2]);
+    let options = WriteOptions::default();
+    let report = instance
+        .write_blocks(&[1, 2], &options, |_| async { unreachable!() })
+        .await
+        .unwrap();
+    assert_eq!((report.blocks, report.written, report.known), (2, 0, 2));
+}
+
+#[tokio::test]
+async fn blocks_may_be_given_as_tokens() {
+    let node = Fake::leader(1);
+    let client = connect(&[node.endpoint()]).await;
+    let instance = client.register(spec()).await.unwrap();
+    let tokens: Vec<i64> = (0..40).collect();
+    assert!(
+        instance
+            .locate(Blocks::tokens(&tokens))
+            .await
+            .unwrap()
+            .is_empty()
+    );
 }

@@ -52,6 +52,8 @@ pub struct State {
     pub min_epochs: Vec<Option<String>>,
     pub finished: Vec<meta::BlockMask>,
     pub demotions: Vec<Option<u64>>,
+    /// The last `authorization` of each call.
+    pub authorizations: Vec<String>,
 }
 
 /// A fake node in a runtime of its own, so that it can die like a process.
@@ -63,6 +65,8 @@ pub struct Fake {
     pub info_calls: Arc<AtomicUsize>,
     /// Woken after every data call that arrives.
     pub called: Arc<tokio::sync::Notify>,
+    /// What WatchClusterInfo tells; `None`: the node does not have the call.
+    pub pushes: Arc<tokio::sync::watch::Sender<Option<Says>>>,
     runtime: Option<Runtime>,
 }
 
@@ -74,6 +78,7 @@ struct Service {
     data_calls: Arc<AtomicUsize>,
     info_calls: Arc<AtomicUsize>,
     called: Arc<tokio::sync::Notify>,
+    pushes: Arc<tokio::sync::watch::Sender<Option<Says>>>,
 }
 
 static SESSIONS: AtomicU64 = AtomicU64::new(0);
@@ -116,6 +121,7 @@ impl Fake {
             min_epochs: Vec::new(),
             finished: Vec::new(),
             demotions: Vec::new(),
+            authorizations: Vec::new(),
         };
         let service = Service {
             address,
@@ -124,6 +130,7 @@ impl Fake {
             data_calls: Arc::default(),
             info_calls: Arc::default(),
             called: Arc::default(),
+            pushes: Arc::new(tokio::sync::watch::Sender::new(None)),
         };
         let mut fake = Self {
             address,
@@ -132,6 +139,7 @@ impl Fake {
             data_calls: Arc::clone(&service.data_calls),
             info_calls: Arc::clone(&service.info_calls),
             called: Arc::clone(&service.called),
+            pushes: Arc::clone(&service.pushes),
             runtime: None,
         };
         let meta = meta::meta_service_server::MetaServiceServer::new(service.clone());
@@ -171,6 +179,11 @@ impl Fake {
         let mut state = self.state.lock();
         state.data = Data::Refuse { hint };
         state.says = hint;
+    }
+
+    /// Has WatchClusterInfo, and tells this.
+    pub fn push(&self, says: Says) {
+        self.pushes.send_replace(Some(says));
     }
 
     pub fn endpoint(&self) -> String {
@@ -267,6 +280,7 @@ impl Service {
             let mut state = self.state.lock();
             state.min_epochs.push(text("x-kvcm-min-epoch"));
             state.request_ids.extend(text("x-kvcm-request-id"));
+            state.authorizations.extend(text("authorization"));
             let turn = match &mut state.then {
                 Some((0, ..)) => true,
                 Some((left, ..)) => {
@@ -305,6 +319,27 @@ impl Service {
                 ..Header::default()
             }),
             Data::Silent => std::future::pending().await,
+        }
+    }
+
+    fn info(&self, says: Says) -> meta::GetClusterInfoResponse {
+        let admin_port = |leader| {
+            if leader == self.address {
+                self.admin_port
+            } else {
+                0
+            }
+        };
+        meta::GetClusterInfoResponse {
+            header: Some(Header {
+                status: status(meta::ErrorCode::Ok, ""),
+                ..Header::default()
+            }),
+            self_node_id: node_id(self.address),
+            leader_node_id: says.map(|(_, leader)| node_id(leader)).unwrap_or_default(),
+            leader_endpoint: says.map(|(_, leader)| endpoint(leader, admin_port(leader))),
+            leader_epoch: says.map(|(epoch, _)| epoch),
+            ..Default::default()
         }
     }
 
@@ -509,24 +544,7 @@ impl meta::meta_service_server::MetaService for Service {
         if silent {
             std::future::pending::<()>().await;
         }
-        let admin_port = |leader| {
-            if leader == self.address {
-                self.admin_port
-            } else {
-                0
-            }
-        };
-        Ok(Response::new(meta::GetClusterInfoResponse {
-            header: Some(Header {
-                status: status(meta::ErrorCode::Ok, ""),
-                ..Header::default()
-            }),
-            self_node_id: node_id(self.address),
-            leader_node_id: says.map(|(_, leader)| node_id(leader)).unwrap_or_default(),
-            leader_endpoint: says.map(|(_, leader)| endpoint(leader, admin_port(leader))),
-            leader_epoch: says.map(|(epoch, _)| epoch),
-            ..Default::default()
-        }))
+        Ok(Response::new(self.info(says)))
     }
 
     type WatchClusterInfoStream = tonic::codegen::BoxStream<meta::GetClusterInfoResponse>;
@@ -535,7 +553,18 @@ impl meta::meta_service_server::MetaService for Service {
         &self,
         _: Request<meta::WatchClusterInfoRequest>,
     ) -> Result<Response<Self::WatchClusterInfoStream>, Status> {
-        Err(not_needed())
+        let mut pushes = self.pushes.subscribe();
+        if pushes.borrow().is_none() {
+            return Err(Status::unimplemented("an old server"));
+        }
+        pushes.mark_changed();
+        let next = |(mut pushes, service): (tokio::sync::watch::Receiver<_>, Self)| async move {
+            pushes.changed().await.ok()?;
+            let says: Option<Says> = *pushes.borrow_and_update();
+            Some((Ok(service.info(says.flatten())), (pushes, service)))
+        };
+        let stream = futures_util::stream::unfold((pushes, self.clone()), next);
+        Ok(Response::new(Box::pin(stream)))
     }
 }
 
