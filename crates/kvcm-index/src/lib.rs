@@ -18,6 +18,7 @@ mod location;
 mod locations;
 mod lookup;
 mod many;
+mod map;
 mod mutate;
 mod reserve;
 mod runs;

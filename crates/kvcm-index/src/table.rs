@@ -1,13 +1,12 @@
 //! Slots, and the map from keys to them.
 
-use std::{hash::BuildHasher, iter, ops::Range};
-
-use hashbrown::{DefaultHashBuilder, HashTable, hash_table::Entry};
+use std::{iter, ops::Range};
 
 use crate::{
     Grant, Location, grow,
     locations::Locations,
     many::ManyTable,
+    map::Map,
     runs::Runs,
     slots::{Batch, FreeSlots},
     uses::Uses,
@@ -19,8 +18,7 @@ use crate::{
 /// its run or of its list of locations. A vacant slot keeps the key that it had.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
-    hasher: DefaultHashBuilder,
-    map: HashTable<u32>,
+    map: Map,
     keys: Vec<i64>,
     held: Vec<Held>,
     uses: Uses,
@@ -82,11 +80,7 @@ impl Table {
         if self.is_at(key, hint) {
             return Some(hint);
         }
-        self.map
-            .find(self.hasher.hash_one(key), |slot| {
-                self.keys[*slot as usize] == key
-            })
-            .map(|slot| *slot as usize)
+        self.map.find(key, &self.keys).map(|slot| slot as usize)
     }
 
     #[inline]
@@ -167,19 +161,12 @@ impl Table {
         if self.is_at(key, hint) {
             return (hint, false);
         }
-        let (keys, hasher) = (&self.keys, &self.hasher);
-        let entry = self.map.entry(
-            hasher.hash_one(key),
-            |slot| keys[*slot as usize] == key,
-            |slot| hasher.hash_one(keys[*slot as usize]),
-        );
-        let entry = match entry {
-            Entry::Occupied(entry) => return (*entry.get() as usize, false),
-            Entry::Vacant(entry) => entry,
-        };
-        let number = self.slots.take(batch);
-        entry.insert(number);
+        let next = || self.slots.take(batch);
+        let (number, inserted) = self.map.find_or_insert(key, &self.keys, next);
         let slot = number as usize;
+        if !inserted {
+            return (slot, false);
+        }
         if slot == self.keys.len() {
             grow::push(&mut self.keys, key);
             grow::push(&mut self.held, Held::NOTHING);
@@ -284,10 +271,7 @@ impl Table {
 
     fn vacate(&mut self, slots: Range<usize>) {
         for slot in slots.clone() {
-            let hash = self.hasher.hash_one(self.keys[slot]);
-            if let Ok(entry) = self.map.find_entry(hash, |held| *held as usize == slot) {
-                entry.remove();
-            }
+            self.map.remove(self.keys[slot], slot as u32);
         }
         self.held[slots.clone()].fill(Held::NOTHING);
         self.slots.release(slots);
