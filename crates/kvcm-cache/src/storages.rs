@@ -27,7 +27,7 @@ impl Known {
     fn open(number: u16, storage: Storage, defined: bool) -> Result<Self, OpenError> {
         Ok(Self {
             number,
-            data: DataStorage::open(&storage.name, &settings(&storage.spec))?,
+            data: open(&storage)?,
             storage,
             defined: AtomicBool::new(defined),
         })
@@ -49,6 +49,15 @@ impl Known {
     }
 }
 
+/// The files or objects of a storage.
+pub(crate) fn open(storage: &Storage) -> Result<DataStorage, OpenError> {
+    let data = DataStorage::open(&storage.name, &settings(&storage.spec))?;
+    if storage.check_when_open {
+        data.require_check();
+    }
+    Ok(data)
+}
+
 fn settings(spec: &StorageSpec) -> Settings {
     let keys = |count: i32| u32::try_from(count).unwrap_or(0);
     match spec {
@@ -60,6 +69,7 @@ fn settings(spec: &StorageSpec) -> Settings {
             mountpoint: spec.mountpoint.clone(),
             root_dir: spec.root_dir.clone(),
             key_count_per_file: keys(spec.key_count_per_file),
+            touch_file_when_create: spec.touch_file_when_create,
         },
         StorageSpec::Mooncake(_) => Settings::Mooncake,
         StorageSpec::VcnsHf3fs(_) => Settings::Closed(Kind::VcnsHf3fs),
@@ -89,12 +99,12 @@ impl List {
         self.0.iter().flatten()
     }
 
-    /// Which of them may be read now: those whose name is registered and enabled.
+    /// Which of them may be read now: those whose name is registered and enabled, and that answer.
     pub(crate) fn usable(&self, registry: &Registry) -> Usable {
         let usable = |known: &Option<Arc<Known>>| {
             known.as_ref().is_some_and(|known| {
                 let registered = registry.storage(&known.storage.name);
-                registered.is_some_and(|storage| storage.is_available) && known.data.is_available()
+                registered.is_some_and(|storage| storage.is_available) && known.data.is_readable()
             })
         };
         let flags: Vec<bool> = self.0.iter().map(usable).collect();

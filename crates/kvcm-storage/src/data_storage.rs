@@ -1,67 +1,35 @@
 //! One data storage.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use thiserror::Error;
 
 use crate::{
-    Deletion, Kind, Place, UriTemplate, delete::delete, disk::Disk, pool::Pool, segment,
+    Deletion, Grant, Kind, Level, MadeDirectories, OpenError, Place, Problem, Settings, Space,
+    UriTemplate,
+    create::create,
+    delete::{DeletionCounts, delete},
+    probe,
+    root::Root,
+    segment,
+    settings::Checked,
     template::Form,
 };
 
-/// What a storage is, as far as naming needs it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Settings {
-    /// Files under a directory of a shared file system.
-    File {
-        /// The directory, beginning with `/`. A missing slash at its end is added.
-        root_path: String,
-        /// Keys that share one file; 0 and 1 mean none.
-        key_count_per_file: u32,
-    },
-    /// Files on a 3FS mount.
-    Hf3fs {
-        /// Where it is mounted.
-        mountpoint: String,
-        /// The directory under the mount point.
-        root_dir: String,
-        /// Keys that share one file; 0 and 1 mean none.
-        key_count_per_file: u32,
-    },
-    /// Objects in Mooncake.
-    Mooncake,
-    /// A kind that cannot be opened: gives the error that says why.
-    Closed(Kind),
-}
-
 /// A storage that new blocks may go to.
 ///
-/// Opening one names it only: it does not touch files or services.
+/// Opening one names it only: it does not touch files or services. Storages with the same root
+/// share its threads and what is known of its health. All futures need a tokio runtime.
 #[derive(Debug)]
 pub struct DataStorage {
     name: String,
     kind: Kind,
     keys_per_file: u32,
     /// What all its URIs begin with; the rest is the place.
-    root: String,
-    /// Where its files are, when it has files.
-    files: Option<Files>,
-    enabled: AtomicBool,
-    healthy: AtomicBool,
-}
-
-/// The files of a storage and who touches them.
-#[derive(Debug)]
-struct Files {
-    disk: Arc<Disk>,
-    pool: Arc<Pool>,
+    uri_root: String,
+    /// Its files, when it has files.
+    root: Option<Arc<Root>>,
+    with_files: bool,
 }
 
 /// Why a call to a storage was not begun.
@@ -74,101 +42,53 @@ pub struct Unavailable {
     pub reason: &'static str,
 }
 
-/// Why a storage cannot be opened.
+/// Why no block can go to a storage.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum OpenError {
-    /// Its service is not open to the public.
-    #[error("storage `{name}` is of type {kind}, which is not supported: {reason}")]
-    Unsupported {
-        /// The storage.
-        name: String,
-        /// Its kind.
-        kind: Kind,
-        /// Why not, and what to use.
-        reason: &'static str,
-    },
-    /// A setting that cannot be.
-    #[error("storage `{name}`: {setting} is `{value}`, {expected}")]
-    Setting {
-        /// The storage.
-        name: String,
-        /// The setting.
-        setting: &'static str,
-        /// Its value.
-        value: String,
-        /// What it should be.
-        expected: &'static str,
-    },
+#[error("storage `{name}` takes no new blocks ({problem})")]
+pub struct CreateError {
+    /// The storage.
+    pub name: String,
+    /// What is wrong with it.
+    pub problem: Problem,
 }
 
-// === impl DataStorage ===
+/// What is known of a storage.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Status {
+    /// What it is good for.
+    pub level: Level,
+    /// Why it is not good for everything.
+    pub problem: Option<Problem>,
+    /// Room in its file system, when a check has seen it.
+    pub space: Option<Space>,
+    /// Threads that hang in calls to its file system.
+    pub hung_threads: usize,
+    /// How often it stopped taking new blocks.
+    pub times_down: u64,
+    /// What became of the files that were to be deleted.
+    pub deletions: DeletionCounts,
+}
 
 impl DataStorage {
-    /// Opens the storage `name`, enabled and healthy.
+    /// Opens the storage `name`.
     ///
     /// # Errors
     /// [`OpenError`].
     pub fn open(name: &str, settings: &Settings) -> Result<Self, OpenError> {
-        let (kind, keys_per_file, root, path) = match settings {
-            Settings::File {
-                root_path,
-                key_count_per_file,
-            } => {
-                check_path(name, "root_path", root_path)?;
-                if !root_path.starts_with('/') {
-                    let expected = "expected a path that begins with `/`";
-                    return Err(setting(name, "root_path", root_path, expected));
-                }
-                let slash = if root_path.ends_with('/') { "" } else { "/" };
-                let path = format!("{root_path}{slash}");
-                let root = format!("file://{}{path}", host(name));
-                (Kind::File, *key_count_per_file, root, Some(path))
-            }
-            Settings::Hf3fs {
-                mountpoint,
-                root_dir,
-                key_count_per_file,
-            } => {
-                check_path(name, "mountpoint", mountpoint)?;
-                check_path(name, "root_dir", root_dir)?;
-                let mut path = String::from("/");
-                for part in [mountpoint, root_dir] {
-                    let part = part.trim_matches('/');
-                    if !part.is_empty() {
-                        path.push_str(part);
-                        path.push('/');
-                    }
-                }
-                let root = format!("hf3fs://{}{path}", host(name));
-                (Kind::Hf3fs, *key_count_per_file, root, Some(path))
-            }
-            Settings::Mooncake => {
-                let root = format!("mooncake://{}/?key=", host(name));
-                (Kind::Mooncake, 1, root, None)
-            }
-            Settings::Closed(kind) => {
-                return Err(OpenError::Unsupported {
-                    name: name.to_owned(),
-                    kind: *kind,
-                    reason: closed(*kind),
-                });
-            }
-        };
+        let Checked {
+            kind,
+            keys_per_file,
+            uri_root,
+            disk,
+            with_files,
+        } = settings.check(name)?;
         Ok(Self {
             name: name.to_owned(),
             kind,
-            keys_per_file: keys_per_file.max(1),
-            root,
-            files: path.map(|path| {
-                let disk = Disk::new(&path);
-                Files {
-                    pool: Pool::of(disk.root()),
-                    disk: Arc::new(disk),
-                }
-            }),
-            enabled: AtomicBool::new(true),
-            healthy: AtomicBool::new(true),
+            keys_per_file,
+            uri_root,
+            root: disk.map(Root::of),
+            with_files,
         })
     }
 
@@ -187,24 +107,40 @@ impl DataStorage {
         self.keys_per_file
     }
 
-    /// Whether new blocks may go there: enabled by operators, and healthy.
+    /// Takes no new blocks until a first check has succeeded, if none has yet.
+    pub fn require_check(&self) {
+        if let Some(root) = &self.root {
+            root.health.require_proof();
+        }
+    }
+
+    /// Whether new blocks may go there, as far as is known.
     pub fn is_available(&self) -> bool {
-        self.is_enabled() && self.healthy.load(Ordering::Acquire)
+        self.level() == Level::Up
     }
 
-    /// Whether operators have it enabled.
-    pub fn is_enabled(&self) -> bool {
-        self.enabled.load(Ordering::Acquire)
+    /// Whether blocks can be read there, as far as is known: one that is full may be read.
+    pub fn is_readable(&self) -> bool {
+        self.level() >= Level::Readable
     }
 
-    /// Notes that an operator enabled or disabled it.
-    pub fn set_enabled(&self, enabled: bool) {
-        self.enabled.store(enabled, Ordering::Release);
+    fn level(&self) -> Level {
+        self.root
+            .as_ref()
+            .map_or(Level::Up, |root| root.health.level())
     }
 
-    /// Notes what a probe found.
-    pub fn set_healthy(&self, healthy: bool) {
-        self.healthy.store(healthy, Ordering::Release);
+    /// What is known of it.
+    pub fn status(&self) -> Status {
+        let root = self.root.as_deref();
+        Status {
+            level: self.level(),
+            problem: root.and_then(|root| root.health.problem()),
+            space: root.and_then(|root| *root.space.lock()),
+            hung_threads: root.map_or(0, |root| root.pool.hung()),
+            times_down: root.map_or(0, |root| root.health.times_down()),
+            deletions: root.map(|root| root.deletions.counts()).unwrap_or_default(),
+        }
     }
 
     /// How URIs of this spec of this instance look; `size` is the spec's in bytes.
@@ -212,16 +148,64 @@ impl DataStorage {
     /// Files lie in `<instance id>/<spec name>/<directory>/`, also those that keys share, so that no
     /// file mixes specs. The directory is one of 4096 and the same for all keys of a grant.
     pub fn template(&self, instance: &str, spec: &str, size: i64) -> UriTemplate {
-        let (mut head, place) = (self.root.clone(), self.root.len());
+        let (mut head, place) = (self.uri_root.clone(), self.uri_root.len());
         segment::push(&mut head, instance);
         head.push('/');
         segment::push(&mut head, spec);
         head.push('/');
-        let form = match self.files {
+        let form = match self.root {
             Some(_) => Form::Files,
             None => Form::Objects,
         };
         UriTemplate::new(head, place, form, size)
+    }
+
+    /// Whether each place has to be created, and not only the directory of one of them.
+    pub const fn creates_files(&self) -> bool {
+        self.with_files
+    }
+
+    /// Whether the directory of this grant is among those that are known to be there. `made` is
+    /// that of one spec of one instance.
+    pub fn has_directory(&self, made: &MadeDirectories, grant: Grant) -> bool {
+        let root = self.root.as_ref();
+        root.is_none_or(|root| made.contains(grant, root.losses()))
+    }
+
+    /// Makes the directories of the places, and the files themselves when
+    /// [`creates_files`](Self::creates_files). `made` are to know of the grant's directory
+    /// afterwards. It returns within the time that is given, also when the file system hangs.
+    ///
+    /// # Errors
+    /// [`CreateError`]; the storage may take no more blocks from then on.
+    pub async fn create(
+        &self,
+        places: Vec<Place>,
+        made: impl IntoIterator<Item = &MadeDirectories>,
+        grant: Grant,
+        within: Duration,
+    ) -> Result<(), CreateError> {
+        let Some(root) = &self.root else {
+            return Ok(());
+        };
+        let losses = root.losses();
+        match create(root, places, self.with_files, within).await {
+            Ok(()) => {
+                for made in made {
+                    made.insert(grant, losses);
+                }
+                Ok(())
+            }
+            Err((problem, certain)) => {
+                if let Some(change) = root.health.failed(problem.clone(), certain) {
+                    probe::tell(&self.name, root, &change);
+                }
+                Err(CreateError {
+                    name: self.name.clone(),
+                    problem,
+                })
+            }
+        }
     }
 
     /// Deletes what is at the places, and tells for each of them, in their order, what became of
@@ -229,8 +213,7 @@ impl DataStorage {
     ///
     /// It returns within the time that is given, also when the file system hangs. `may_go_on` is
     /// asked right before each deletion, on the thread that deletes: after its first "no", or
-    /// after the deadline, or when the future is dropped, nothing more is begun. Waiting needs a
-    /// tokio runtime.
+    /// after the deadline, or when the future is dropped, nothing more is begun.
     ///
     /// # Errors
     /// [`Unavailable`]: nothing was begun.
@@ -240,83 +223,26 @@ impl DataStorage {
         within: Duration,
         may_go_on: impl Fn() -> bool + Send + 'static,
     ) -> Result<Vec<Deletion>, Unavailable> {
-        let Some(files) = &self.files else {
-            return Ok(vec![Deletion::Left; places.len()]);
+        let deleted = match &self.root {
+            None => Ok(vec![Deletion::Left; places.len()]),
+            Some(root) => delete(root, places, within, may_go_on).await,
         };
-        let deleted = delete(&files.pool, &files.disk, places, within, may_go_on).await;
-        deleted.map_err(|reason| self.unavailable(reason))
-    }
-
-    /// Threads that hang in calls to the storage.
-    pub fn hung_threads(&self) -> usize {
-        self.files.as_ref().map_or(0, |files| files.pool.hung())
-    }
-
-    /// Where tests let its file system fail.
-    #[cfg(test)]
-    pub(crate) fn fault(&self) -> crate::disk_faults::Fault {
-        let files = self.files.as_ref();
-        files
-            .map(|files| files.disk.fault.clone())
-            .unwrap_or_default()
-    }
-
-    fn unavailable(&self, reason: &'static str) -> Unavailable {
-        Unavailable {
+        deleted.map_err(|reason| Unavailable {
             name: self.name.clone(),
             reason,
-        }
+        })
     }
-}
 
-/// The storage's name as the host of a URI.
-fn host(name: &str) -> String {
-    let mut host = String::new();
-    segment::push(&mut host, name);
-    host
-}
-
-fn check_path(name: &str, what: &'static str, path: &str) -> Result<(), OpenError> {
-    if path.is_empty() {
-        return Err(setting(name, what, path, "expected a path"));
-    }
-    if path.contains(|c: char| c == '?' || c == '#' || c.is_control()) {
-        let expected = "expected a path without `?`, `#` and control characters";
-        return Err(setting(name, what, path, expected));
-    }
-    if path.split('/').any(|segment| segment == "..") {
-        let expected = "expected a path without `..`";
-        return Err(setting(name, what, path, expected));
-    }
-    Ok(())
-}
-
-fn setting(name: &str, setting: &'static str, value: &str, expected: &'static str) -> OpenError {
-    OpenError::Setting {
-        name: name.to_owned(),
-        setting,
-        value: value.to_owned(),
-        expected,
-    }
-}
-
-const fn closed(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Pace | Kind::PaceSsd => {
-            "the PACE pool hands out places itself, through a service whose protocol is not \
-             public; use file, hf3fs or mooncake"
-        }
-        Kind::VcnsHf3fs => {
-            "VCNS maps files through a service whose protocol is not public; use hf3fs"
-        }
-        Kind::Hf3fs | Kind::Mooncake | Kind::File => "its settings are missing",
+    /// Its files.
+    pub(crate) const fn root(&self) -> Option<&Arc<Root>> {
+        self.root.as_ref()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Grant, Part};
+    use crate::Part;
 
     const GRANT: Grant = Grant {
         epoch: 0x1f,
@@ -354,6 +280,7 @@ mod tests {
             mountpoint: "/3fs/stage/".to_owned(),
             root_dir: "kv".to_owned(),
             key_count_per_file: 1,
+            touch_file_when_create: false,
         };
         assert_eq!(
             uri(&hf3fs, "i1", Part::Whole),
@@ -402,14 +329,11 @@ mod tests {
     }
 
     #[test]
-    fn it_is_available_while_enabled_and_healthy() {
+    fn a_storage_of_objects_is_always_available() {
         let storage = DataStorage::open("s", &Settings::Mooncake).unwrap();
-        assert!(storage.is_available());
-        storage.set_healthy(false);
-        assert!(!storage.is_available() && storage.is_enabled());
-        storage.set_healthy(true);
-        storage.set_enabled(false);
-        assert!(!storage.is_available() && !storage.is_enabled());
+        storage.require_check();
+        assert!(storage.is_available() && storage.is_readable());
         assert_eq!(storage.keys_per_file(), 1);
+        assert_eq!(storage.status().problem, None);
     }
 }

@@ -7,7 +7,8 @@ use parking_lot::Mutex;
 use crate::{
     Place,
     disk::Disk,
-    pool::{Lane, NoAnswer, Pool},
+    pool::{Call, Lane, NoAnswer},
+    root::Root,
 };
 
 /// What became of one place that was to be deleted. Deleting again is always safe: no place is
@@ -31,6 +32,42 @@ pub enum Deletion {
     Unknown,
 }
 
+/// How many deletions ended how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeletionCounts {
+    /// The file went.
+    pub deleted: u64,
+    /// It was not there.
+    pub absent: u64,
+    /// It could not be deleted.
+    pub failed: u64,
+    /// It did not return in time.
+    pub unknown: u64,
+}
+
+/// Counts deletions.
+#[derive(Debug, Default)]
+pub(crate) struct Deletions(Mutex<DeletionCounts>);
+
+impl Deletions {
+    fn count(&self, deletions: &[Deletion]) {
+        let mut counts = self.0.lock();
+        for deletion in deletions {
+            match deletion {
+                Deletion::Deleted => counts.deleted += 1,
+                Deletion::Absent => counts.absent += 1,
+                Deletion::Failed { .. } => counts.failed += 1,
+                Deletion::Unknown => counts.unknown += 1,
+                Deletion::Left | Deletion::NotBegun => {}
+            }
+        }
+    }
+
+    pub(crate) fn counts(&self) -> DeletionCounts {
+        *self.0.lock()
+    }
+}
+
 impl Deletion {
     /// Whether nothing is left to do.
     pub const fn is_done(&self) -> bool {
@@ -51,8 +88,7 @@ struct Progress {
 /// # Errors
 /// Nothing was begun, and why.
 pub(crate) async fn delete(
-    pool: &Arc<Pool>,
-    disk: &Arc<Disk>,
+    root: &Arc<Root>,
     places: Vec<Place>,
     within: Duration,
     may_go_on: impl Fn() -> bool + Send + 'static,
@@ -61,8 +97,8 @@ pub(crate) async fn delete(
         outcomes: vec![Deletion::NotBegun; places.len()],
         is_over: false,
     }));
-    let (told, disk) = (Arc::clone(&progress), Arc::clone(disk));
-    let job = move |call: &crate::pool::Call| {
+    let (told, job_root) = (Arc::clone(&progress), Arc::clone(root));
+    let job = move |call: &Call| {
         let begin = |at: usize| {
             let mut progress = told.lock();
             let begins = !progress.is_over && call.is_awaited() && may_go_on();
@@ -72,23 +108,25 @@ pub(crate) async fn delete(
             begins
         };
         let end = |at: usize, outcome| told.lock().outcomes[at] = outcome;
-        delete_all(&disk, &places, begin, end);
+        delete_all(&job_root, &places, begin, end);
     };
-    let answer = pool.run(Lane::Bulk, within, job).await;
+    let answer = root.pool.run(Lane::Bulk, within, job).await;
     if let Err(NoAnswer::NotBegun(why)) = answer {
         return Err(why);
     }
     let mut progress = progress.lock();
     progress.is_over = true;
+    root.deletions.count(&progress.outcomes);
     Ok(std::mem::take(&mut progress.outcomes))
 }
 
 fn delete_all(
-    disk: &Disk,
+    root: &Root,
     places: &[Place],
     begin: impl Fn(usize) -> bool,
     end: impl Fn(usize, Deletion),
 ) {
+    let disk = &root.disk;
     let mut order: Vec<usize> = (0..places.len()).collect();
     order.sort_unstable_by_key(|at| &places[*at]);
     // The directory of the last file.
@@ -99,7 +137,12 @@ fn delete_all(
         }
         let (directory, name) = places[at].split();
         if open.as_ref().is_none_or(|(path, _)| *path != directory) {
-            open = Some((directory, Opened::new(disk, directory)));
+            let opened = Opened::new(disk, directory);
+            if matches!(opened, Opened::Absent) {
+                // It was made before the place was handed out.
+                root.lost();
+            }
+            open = Some((directory, opened));
         }
         let opened = open.as_ref().map(|(_, opened)| opened);
         let outcome = match opened {

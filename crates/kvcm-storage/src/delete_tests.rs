@@ -3,81 +3,17 @@
 use std::{
     fs,
     os::unix::fs::symlink,
-    path::{Path, PathBuf},
+    path::Path,
     task::{Context, Waker},
-    time::Duration,
 };
 
 use tempfile::TempDir;
 
-use crate::{DataStorage, Deletion, Grant, Part, Place, Settings, disk::Operation};
-
-/// More than anything takes here.
-const LONG: Duration = Duration::from_secs(60);
-
-const GRANT: Grant = Grant {
-    epoch: 3,
-    counter: 9,
+use crate::{
+    DataStorage, Deletion, Part, Settings,
+    disk::Operation,
+    test_support::{Fixture, GRANT, LONG, hang, heal},
 };
-
-struct Fixture {
-    root: TempDir,
-    storage: DataStorage,
-}
-
-impl Fixture {
-    fn new() -> Self {
-        let root = TempDir::new().unwrap();
-        let settings = Settings::File {
-            root_path: root.path().to_str().unwrap().to_owned(),
-            key_count_per_file: 1,
-        };
-        let storage = DataStorage::open("s", &settings).unwrap();
-        Self { root, storage }
-    }
-
-    fn place(&self, instance: &str, key: i64) -> Place {
-        let template = self.storage.template(instance, "tp0", 1);
-        template.uri(key, GRANT, Part::Whole).place()
-    }
-
-    fn path(&self, place: &Place) -> PathBuf {
-        self.root.path().join(place.as_str())
-    }
-
-    fn write(&self, place: &Place) {
-        let path = self.path(place);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, "block").unwrap();
-    }
-
-    async fn delete(&self, places: &[Place]) -> Vec<Deletion> {
-        let deleted = self.storage.delete(places.to_vec(), LONG, || true);
-        deleted.await.unwrap()
-    }
-}
-
-/// Runs calls that bring the number of stuck threads to `stuck`, and lets their time pass at once
-/// then.
-async fn hang<F: Future>(fixture: &Fixture, stuck: usize, calls: F) -> F::Output {
-    tokio::time::pause();
-    let mut calls = std::pin::pin!(calls);
-    // The first look at them starts the threads, and no time passes while this one waits for them.
-    let mut context = Context::from_waker(Waker::noop());
-    assert!(calls.as_mut().poll(&mut context).is_pending());
-    fixture.storage.fault().wait_stuck(stuck);
-    let outcome = calls.await;
-    tokio::time::resume();
-    outcome
-}
-
-/// Lets everything go on that hangs.
-async fn heal(fixture: &Fixture) {
-    fixture.storage.fault().heal();
-    while fixture.storage.hung_threads() > 0 {
-        tokio::task::yield_now().await;
-    }
-}
 
 fn error(outcome: &Deletion) -> &str {
     match outcome {
@@ -127,9 +63,11 @@ async fn each_outcome_stands_where_its_place_stood() {
     let outcomes = fixture.delete(&places).await;
     assert_eq!(outcomes, [Deleted, Deleted, Absent, Absent, Deleted]);
     assert_eq!(fixture.delete(&places).await, vec![Absent; 5]);
+    let counts = fixture.storage.status().deletions;
+    assert_eq!((counts.deleted, counts.absent), (3, 7));
     assert!(fixture.path(&neighbour).exists());
     // Files of one directory share its opening: a, b, never.
-    let fault = fixture.storage.fault();
+    let fault = fixture.fault();
     assert_eq!(fault.count(Operation::OpenRoot), 2 * 3);
 }
 
@@ -221,12 +159,12 @@ async fn a_deletion_that_hangs_is_unknown_and_the_rest_is_never_begun() {
     let fixture = Fixture::new();
     let places = [1, 2, 3].map(|key| fixture.place("i", key));
     places.iter().for_each(|place| fixture.write(place));
-    let fault = fixture.storage.fault();
+    let fault = fixture.fault();
     fault.hang(Operation::Remove);
     let deleted = hang(&fixture, 1, fixture.delete(&places)).await;
     use Deletion::{NotBegun, Unknown};
     assert_eq!(deleted, [Unknown, NotBegun, NotBegun]);
-    assert_eq!(fixture.storage.hung_threads(), 1);
+    assert_eq!(fixture.hung_threads(), 1);
     // When the mount comes back, the one that was begun goes, and no other.
     heal(&fixture).await;
     assert_eq!(fault.count(Operation::Remove), 1);
@@ -237,12 +175,12 @@ async fn a_deletion_that_hangs_is_unknown_and_the_rest_is_never_begun() {
 #[tokio::test]
 async fn a_storage_whose_threads_all_hang_refuses_at_once_and_no_other_storage_notices() {
     let (fixture, other) = (Fixture::new(), Fixture::new());
-    fixture.storage.fault().hang(Operation::OpenRoot);
+    fixture.fault().hang(Operation::OpenRoot);
     let places = [fixture.place("i", 1)];
     for count in 1..=3 {
         let deleted = hang(&fixture, count, fixture.delete(&places)).await;
         assert_eq!(deleted, [Deletion::Unknown]);
-        assert_eq!(fixture.storage.hung_threads(), count);
+        assert_eq!(fixture.hung_threads(), count);
     }
     // The refusal does not wait for the deadline, which is far away.
     let refused = fixture.storage.delete(places.to_vec(), LONG, || true).await;
@@ -261,24 +199,20 @@ async fn a_storage_whose_threads_all_hang_refuses_at_once_and_no_other_storage_n
 #[tokio::test]
 async fn a_storage_that_is_opened_again_has_the_threads_that_it_had() {
     let fixture = Fixture::new();
-    fixture.storage.fault().hang(Operation::OpenRoot);
+    fixture.fault().hang(Operation::OpenRoot);
     let places = [fixture.place("i", 1)];
     let deleted = hang(&fixture, 1, fixture.delete(&places)).await;
     assert_eq!(deleted, [Deletion::Unknown]);
-    let settings = Settings::File {
-        root_path: fixture.root.path().to_str().unwrap().to_owned(),
-        key_count_per_file: 8,
-    };
-    let again = DataStorage::open("another name", &settings).unwrap();
-    assert_eq!(again.hung_threads(), 1);
+    let again = fixture.again("another name");
+    assert_eq!(again.status().hung_threads, 1);
     heal(&fixture).await;
-    assert_eq!(again.hung_threads(), 0);
+    assert_eq!(again.status().hung_threads, 0);
 }
 
 #[tokio::test]
 async fn a_deletion_that_waits_is_refused_when_all_threads_hang() {
     let fixture = Fixture::new();
-    fixture.storage.fault().hang(Operation::OpenRoot);
+    fixture.fault().hang(Operation::OpenRoot);
     let delete = |within| {
         let places = vec![fixture.place("i", 1)];
         fixture.storage.delete(places, within, || true)
@@ -297,7 +231,7 @@ async fn a_deletion_whose_caller_has_gone_begins_nothing_more() {
     let fixture = Fixture::new();
     let places = [1, 2].map(|key| fixture.place("i", key));
     places.iter().for_each(|place| fixture.write(place));
-    let fault = fixture.storage.fault();
+    let fault = fixture.fault();
     fault.hang(Operation::OpenRoot);
     {
         let mut call = std::pin::pin!(fixture.delete(&places));

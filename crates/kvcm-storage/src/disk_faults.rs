@@ -1,8 +1,9 @@
-//! File systems that hang, for tests.
+//! File systems that fail or hang, for tests.
 
 use std::{io, sync::Arc};
 
 use parking_lot::{Condvar, Mutex};
+use rustix::io::Errno;
 
 use crate::disk::Operation;
 
@@ -22,6 +23,7 @@ struct State {
     /// How many operations hang now.
     stuck: usize,
     asked: Vec<Operation>,
+    failing: Vec<(Operation, Errno)>,
 }
 
 impl Fault {
@@ -35,7 +37,13 @@ impl Fault {
             self.0.changed.wait(&mut state);
         }
         state.stuck -= 1;
-        Ok(())
+        let failing = state.failing.iter().find(|(at, _)| *at == operation);
+        failing.map_or(Ok(()), |(_, errno)| Err((*errno).into()))
+    }
+
+    /// Those of this kind fail from now on.
+    pub(crate) fn fail(&self, operation: Operation, errno: Errno) {
+        self.0.state.lock().failing.push((operation, errno));
     }
 
     /// Those of this kind do not return from now on.
@@ -51,10 +59,11 @@ impl Fault {
         }
     }
 
-    /// What hangs goes on.
+    /// Nothing fails any more, and what hangs goes on.
     pub(crate) fn heal(&self) {
         let mut state = self.0.state.lock();
         state.hanging.clear();
+        state.failing.clear();
         self.0.changed.notify_all();
     }
 

@@ -5,10 +5,9 @@
 //! neither the server up nor another storage, and callers wait until their deadline at most.
 
 use std::{
-    collections::{HashMap, VecDeque},
-    path::{Path, PathBuf},
+    collections::VecDeque,
     sync::{
-        Arc, Weak,
+        Arc,
         atomic::{AtomicU8, Ordering},
     },
     thread,
@@ -78,27 +77,9 @@ pub(crate) enum NoAnswer {
     Hangs,
 }
 
-/// The pools of this process by root, so that a storage which is opened again, by the next reign
-/// or with another setting, gets no new threads while old ones hang. A pool lives as long as
-/// somebody uses it or hangs in it.
-static POOLS: Mutex<Option<HashMap<PathBuf, Weak<Pool>>>> = Mutex::new(None);
-
 // === impl Pool ===
 
 impl Pool {
-    /// The pool of a root.
-    pub(crate) fn of(root: &Path) -> Arc<Self> {
-        let mut pools = POOLS.lock();
-        let pools = pools.get_or_insert_default();
-        if let Some(pool) = pools.get(root).and_then(Weak::upgrade) {
-            return pool;
-        }
-        pools.retain(|_, pool| pool.strong_count() > 0);
-        let pool = Arc::<Self>::default();
-        pools.insert(root.to_owned(), Arc::downgrade(&pool));
-        pool
-    }
-
     /// Runs `job` on a thread. Returns by the deadline even when the thread does not. A job that
     /// has several steps asks [`Call::is_awaited`] between them. Dropping the future gives the
     /// call up.
@@ -139,6 +120,11 @@ impl Pool {
     /// How many of the threads hang.
     pub(crate) fn hung(&self) -> usize {
         self.state.lock().hung
+    }
+
+    /// Whether all of them hang, so that nothing can be done.
+    pub(crate) fn is_hung(&self) -> bool {
+        self.state.lock().is_hung(Lane::Urgent)
     }
 
     fn submit(self: &Arc<Self>, job: Job) -> Result<(), NoAnswer> {
