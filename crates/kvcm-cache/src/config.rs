@@ -23,6 +23,8 @@ pub struct Config {
     pub log_bytes_min: u64,
     /// How long a call waits for the journal.
     pub journal_timeout: Duration,
+    /// How long a start waits for the directories of its blocks in one storage.
+    pub storage_timeout: Duration,
 }
 
 impl Default for Config {
@@ -37,6 +39,7 @@ impl Default for Config {
             requests_max: 1 << 20,
             log_bytes_min: 16 << 20,
             journal_timeout: Duration::from_secs(5),
+            storage_timeout: Duration::from_secs(2),
         }
     }
 }

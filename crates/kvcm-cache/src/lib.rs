@@ -35,6 +35,7 @@ mod sink;
 mod snapshot;
 mod specs;
 mod start;
+mod storage_watch;
 mod storages;
 mod tokens;
 mod usage;
@@ -57,6 +58,7 @@ pub use run::Run;
 pub use session_id::{InvalidSessionId, SessionId};
 pub use sink::ReplySink;
 pub use start::{Granted, Started};
+pub use storage_watch::StorageWatch;
 pub use tokens::block_keys;
 pub use view::{SpecView, View};
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kvcm_index::Location;
 use kvcm_registry::{Instance, StorageType};
-use kvcm_storage::{Form, Grant, GrantNames, Part, Uri, UriTemplate};
+use kvcm_storage::{Form, Grant, GrantNames, MadeDirectories, Part, Uri, UriTemplate};
 use parking_lot::RwLock;
 
 use crate::storages::{Known, List};
@@ -17,6 +17,8 @@ pub(crate) struct Naming {
     form: Form,
     /// By the specs' numbers in the registration.
     templates: Box<[UriTemplate]>,
+    /// Their directories.
+    made: Box<[MadeDirectories]>,
 }
 
 impl Naming {
@@ -31,7 +33,15 @@ impl Naming {
             // An instance has at least one spec.
             form: templates.first().map_or(Form::Files, UriTemplate::form),
             templates,
+            made: std::iter::repeat_with(MadeDirectories::default)
+                .take(instance.location_spec_infos.len())
+                .collect(),
         }
+    }
+
+    /// The directories of one spec that are known to be there.
+    pub(crate) fn made(&self, spec: u16) -> Option<&MadeDirectories> {
+        self.made.get(usize::from(spec))
     }
 
     /// The URI of one spec of a location.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use kvcm_registry::{Group, Registry, Storage, StorageType};
+use kvcm_storage::Problem;
 
 use crate::{
     Error, Result,
@@ -18,18 +19,18 @@ pub(crate) fn candidates(
     storages: &Storages,
     group: &Group,
 ) -> Result<Vec<Arc<Known>>> {
-    let mut closed = None;
+    let (mut closed, mut unhealthy) = (None, Vec::new());
     let mut open = Vec::new();
     for storage in available(registry, group)? {
         match storages.number(&storage) {
             Ok(known) if known.data.is_available() => open.push(known),
-            Ok(_) => {}
+            Ok(known) => unhealthy.extend(known.data.status().problem),
             Err(error) => closed = Some(error),
         }
     }
     let name = &group.name;
     if open.is_empty() {
-        return Err(closed.unwrap_or_else(|| all_unavailable(group)));
+        return Err(closed.unwrap_or_else(|| all_unavailable(group, &unhealthy)));
     }
     let strategy = Strategy::new(group.cache_config.cache_prefer_strategy);
     let (mut first, rest): (Vec<_>, Vec<_>) = open
@@ -61,17 +62,27 @@ pub(crate) fn available(registry: &Registry, group: &Group) -> Result<Vec<Arc<St
             group.name,
             group.storage_candidates.join(", ")
         ))),
-        (_, true) => Err(all_unavailable(group)),
+        (_, true) => Err(all_unavailable(group, &[])),
         (_, false) => Ok(storages),
     }
 }
 
-fn all_unavailable(group: &Group) -> Error {
-    Error::Internal(format!(
+/// Those that are not disabled have these problems.
+fn all_unavailable(group: &Group, problems: &[Problem]) -> Error {
+    let mut text = format!(
         "all storages are unavailable for instance group `{}` ({}); enable one",
         group.name,
         group.storage_candidates.join(", ")
-    ))
+    );
+    for (at, problem) in problems.iter().enumerate() {
+        let start = if at == 0 {
+            ", or repair what is "
+        } else {
+            ", "
+        };
+        text.push_str(&format!("{start}{problem}"));
+    }
+    Error::Internal(text)
 }
 
 /// The protocol's CachePreferStrategy.

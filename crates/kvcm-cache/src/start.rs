@@ -1,10 +1,13 @@
 //! The first phase of a write.
 
+mod creation;
+
 use std::sync::Arc;
 
 use kvcm_index::{Grant, Location, ReserveError, ReservePolicy, State};
 use kvcm_registry::Group;
 
+use self::creation::Failed;
 use crate::{
     CacheManager, Capacity, Error, ReplySink, RequestOutcome, Result, Run, SessionId, Skipped,
     StartRequest,
@@ -119,12 +122,13 @@ impl CacheManager {
     ///
     /// A key is there when at least `min_replica_count` of its locations, being written or
     /// serving, each hold all the specs that are asked for in a storage that can be used. All new
-    /// keys of one call go to one storage. It happens as a whole or not at all.
+    /// keys of one call go to one storage, the first that can take them: its directories are there
+    /// when this returns. It happens as a whole or not at all.
     ///
     /// # Errors
     /// [`Error::MissingFields`], [`Error::InvalidArgument`] (spec groups, too many keys),
     /// [`Error::InstanceNotExist`], [`Error::Capacity`] (keys of the instance, bytes of the group
-    /// or of a storage type, sessions), [`Error::Internal`] (no storage, no group), and those of
+    /// or of a storage type, sessions), [`Error::Internal`] (no storage that works, no group), and those of
     /// the journal: [`Error::NotStored`], [`Error::Fenced`], [`Error::Unknown`]; after an unknown
     /// outcome the keys come free by the session's time-out at the latest.
     pub async fn start_write(&self, request: &StartRequest<'_>) -> Result<Started> {
@@ -134,7 +138,7 @@ impl CacheManager {
             granted,
             mut ops,
             life,
-        } = self.prepare(request)?;
+        } = self.reserve(request).await?;
         let shared = Arc::clone(&self.shared);
         let (home, keys) = (Arc::clone(&granted.home), Arc::clone(&granted.keys));
         let grant = granted.grant;
@@ -211,8 +215,9 @@ impl CacheManager {
         })
     }
 
-    /// Everything before the journal: reserves the keys.
-    fn prepare(&self, request: &StartRequest<'_>) -> Result<Prepared> {
+    /// Everything before the journal but what a storage needs: reserves the keys, in a storage that
+    /// has not failed.
+    fn prepare(&self, request: &StartRequest<'_>, failed: &[Failed]) -> Result<Prepared> {
         require(&[
             ("instance_id", !request.instance_id.is_empty()),
             (BLOCKS, has_blocks(request.blocks)),
@@ -234,7 +239,11 @@ impl CacheManager {
         let group = self.registry.group(group_name).ok_or_else(|| {
             Error::Internal(format!("instance group `{group_name}` does not exist"))
         })?;
-        let candidates = placement::candidates(&self.registry, &self.shared.storages, &group)?;
+        let mut candidates = placement::candidates(&self.registry, &self.shared.storages, &group)?;
+        candidates.retain(|known| failed.iter().all(|failed| failed.storage != known.number));
+        if let (true, Some(failed)) = (candidates.is_empty(), failed.last()) {
+            return Err(Error::Internal(failed.error.to_string()));
+        }
         let storages = self.shared.storages.list();
         let mut policy = Policy {
             home: &home,

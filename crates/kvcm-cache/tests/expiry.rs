@@ -14,7 +14,7 @@ use tokio::time::sleep;
 async fn fixture() -> (Fixture, VirtualClock) {
     let clock = VirtualClock::new();
     let f = Fixture::empty(Arc::new(clock), Config::default()).await;
-    f.simple().await;
+    f.simple_objects().await;
     (f, clock)
 }
 

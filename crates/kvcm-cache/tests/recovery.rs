@@ -182,7 +182,7 @@ async fn what_the_journal_refuses_has_not_happened() {
 #[tokio::test(start_paused = true)]
 async fn nothing_shows_before_the_journal_has_it_and_all_of_it_after() {
     let f = Fixture::empty(Arc::new(VirtualClock::new()), Config::default()).await;
-    f.simple().await;
+    f.simple_objects().await;
     let open = f.start(&[1]).await.unwrap();
     f.journal.faults().hold(true);
     let (start_id, finish_id) = (
@@ -225,7 +225,7 @@ async fn nothing_shows_before_the_journal_has_it_and_all_of_it_after() {
 #[tokio::test(start_paused = true)]
 async fn a_caller_that_goes_away_loses_only_the_answer() {
     let f = Fixture::empty(Arc::new(VirtualClock::new()), Config::default()).await;
-    f.simple().await;
+    f.simple_objects().await;
     let open = f.start(&[1]).await.unwrap();
     f.journal.faults().hold(true);
     let mask = Mask::Offset(1);
@@ -244,7 +244,7 @@ async fn a_caller_that_goes_away_loses_only_the_answer() {
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_ends_under_way_is_unknown_and_fenced() {
     let f = Fixture::empty(Arc::new(VirtualClock::new()), Config::default()).await;
-    f.simple().await;
+    f.simple_objects().await;
     f.journal.faults().hold(true);
     let cache = Arc::clone(&f.cache);
     let pending = tokio::spawn(async move { cache.start_write(&start(&[1])).await.map(drop) });

@@ -360,7 +360,7 @@ async fn a_reconfigured_storage_leaves_old_locations_where_they_are() {
     let kvcm_registry::StorageSpec::File(spec) = &mut moved.spec else {
         panic!();
     };
-    spec.root_path = "/mnt/other/".into();
+    spec.root_path = format!("{}other", common::ROOT);
     f.registry.update_storage(moved).await.unwrap();
     let new = f.write(&[2]).await;
     assert_eq!(f.prefix(&[1, 2]), [old.clone(), new.clone()].concat());

@@ -50,9 +50,16 @@ pub fn storage(name: &str, spec: StorageSpec) -> Storage {
     }
 }
 
+/// Where the files of tests are.
+pub const ROOT: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/nfs/");
+
 pub fn file(name: &str) -> Storage {
+    file_at(name, ROOT)
+}
+
+pub fn file_at(name: &str, root: &str) -> Storage {
     let spec = FileSpec {
-        root_path: "/tmp/nfs/".into(),
+        root_path: root.into(),
         key_count_per_file: 1,
     };
     storage(name, StorageSpec::File(spec))
@@ -122,7 +129,17 @@ impl Fixture {
     }
 
     pub async fn simple(&self) {
-        self.registry.add_storage(file("nfs_01")).await.unwrap();
+        self.simple_in(file("nfs_01")).await;
+    }
+
+    /// The same without files, for tests whose time stands still: it would jump while a thread
+    /// makes directories.
+    pub async fn simple_objects(&self) {
+        self.simple_in(mooncake("nfs_01")).await;
+    }
+
+    pub async fn simple_in(&self, storage: Storage) {
+        self.registry.add_storage(storage).await.unwrap();
         self.registry
             .create_group(group(&["nfs_01"]))
             .await
