@@ -64,5 +64,10 @@ pub use view::{SpecView, View};
 
 pub use kvcm_storage::{Middle, Uri};
 
+/// What is known of data storages.
+pub mod storage {
+    pub use kvcm_storage::{Level, Problem, Reason, Status};
+}
+
 /// The result of a call.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

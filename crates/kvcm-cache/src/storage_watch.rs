@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use kvcm_clock::{Clock, Timer};
 use kvcm_registry::{Registry, Storage};
-use kvcm_storage::{DataStorage, Level, Status, probe_all};
+use kvcm_storage::{DataStorage, Level, Problem, Status, probe_all};
 use parking_lot::Mutex;
 
 use crate::storages::open;
@@ -59,6 +59,32 @@ impl StorageWatch {
             open.values().map(|(_, data)| Arc::clone(data)).collect()
         };
         probe_all(open.iter().map(|data| &**data), TIMEOUT).await;
+    }
+
+    /// Checks a storage that is about to be registered, when it wants to be checked before it is
+    /// used. What it found is known as long as the result lives, or the storage is watched.
+    ///
+    /// # Errors
+    /// It does not work.
+    pub async fn first_check(
+        &self,
+        storage: &Storage,
+    ) -> Result<Option<Arc<DataStorage>>, Problem> {
+        let opened = opened(storage).filter(|_| storage.check_when_open);
+        let Some((_, data)) = opened else {
+            return Ok(None);
+        };
+        probe_all([&*data], TIMEOUT).await;
+        match data.status().problem {
+            None => Ok(Some(data)),
+            Some(problem) => Err(problem),
+        }
+    }
+
+    /// Learns what was added to the registry, changed or removed, which it does by itself within a
+    /// second.
+    pub fn refresh(&self) {
+        self.look();
     }
 
     /// Opens the storages that were added or changed, and returns them.

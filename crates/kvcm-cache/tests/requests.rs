@@ -127,7 +127,7 @@ async fn the_outcomes_of_other_requests_are_remembered() {
 #[tokio::test(start_paused = true)]
 async fn a_request_whose_batch_is_on_its_way_is_neither_done_nor_new() {
     let f = Fixture::empty(Arc::new(VirtualClock::new()), Config::default()).await;
-    f.simple().await;
+    f.simple_objects().await;
     f.journal.faults().hold(true);
     let request = StartRequest {
         request: key(1),

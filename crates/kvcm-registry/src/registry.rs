@@ -182,10 +182,19 @@ impl Registry {
     }
 
     /// The group's candidates as the JSON text that clients get with a registration: an array of
-    /// `{type, is_available, global_unique_name, storage_spec{…}}`.
-    pub fn storage_configs_json(&self, group: &Group) -> String {
-        let storages = self.storages_of(group);
-        let storages: Vec<&Storage> = storages.iter().map(|storage| &**storage).collect();
+    /// `{type, is_available, global_unique_name, storage_spec{…}}`. Whether one is available is
+    /// asked: that it is enabled is not enough.
+    pub fn storage_configs_json(
+        &self,
+        group: &Group,
+        is_available: impl Fn(&Storage) -> bool,
+    ) -> String {
+        let as_it_is = |storage: Arc<Storage>| Storage {
+            is_available: is_available(&storage),
+            ..(*storage).clone()
+        };
+        let storages = self.storages_of(group).into_iter();
+        let storages: Vec<Storage> = storages.map(as_it_is).collect();
         // Texts, numbers and booleans always have a JSON form.
         serde_json::to_string(&storages).unwrap_or_default()
     }

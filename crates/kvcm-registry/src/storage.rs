@@ -209,6 +209,10 @@ impl Storage {
                 let reason = "must not hold `?`, `#` or control characters, it is part of URIs";
                 fields.add(format!("{place}storage_spec.{field}"), reason);
             }
+            if path.split('/').any(|segment| segment == "..") {
+                let reason = "must not hold `..`, nothing leads out of a storage's directory";
+                fields.add(format!("{place}storage_spec.{field}"), reason);
+            }
         }
         fields
     }

@@ -6,7 +6,7 @@ use arc_swap::ArcSwapOption;
 use async_trait::async_trait;
 use coordination_core::{Backend, Error};
 use elector::{Elector, Leadership, LossReason, PromoteError, Promotion, Role};
-use kvcm_cache::{CacheManager, Surroundings};
+use kvcm_cache::{CacheManager, StorageWatch, Surroundings};
 use kvcm_clock::{Clock, Timer};
 use kvcm_fence::{Claim, ClaimRefused, ClusterId, Epoch, Fenced, Incarnation};
 use kvcm_journal::ClaimError;
@@ -45,6 +45,8 @@ pub(crate) struct Reign {
     pub(crate) registry: Arc<Registry>,
     /// Where blocks live.
     pub(crate) caches: Arc<Caches>,
+    /// How the data storages are.
+    pub(crate) storages: Arc<StorageWatch>,
     /// Answers kept for repeats.
     pub(crate) requests: Requests,
     elector: Elector,
@@ -192,6 +194,7 @@ impl Reigns {
         let caches = Caches::open(parts, &promotion.progress).await?;
         Ok(Reign {
             epoch: promotion.epoch,
+            storages: Arc::new(StorageWatch::new(registry.clone())),
             registry,
             caches,
             requests: Requests::new(clock),
@@ -327,8 +330,10 @@ impl Reigns {
     /// Starts what no request waits for.
     fn start_background(&self, reign: &Arc<Reign>) {
         let (clock, timer) = (self.parts.clock.clone(), self.parts.timer.clone());
-        let settling = tokio::spawn(reign.clone().settle(clock, timer));
-        *self.background.lock() = vec![settling.abort_handle()];
+        let settling = tokio::spawn(reign.clone().settle(clock.clone(), timer.clone()));
+        let storages = reign.storages.clone();
+        let watching = tokio::spawn(async move { storages.run(&*clock, &*timer).await });
+        *self.background.lock() = vec![settling.abort_handle(), watching.abort_handle()];
         reign.caches.start();
     }
 

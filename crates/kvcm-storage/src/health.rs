@@ -80,6 +80,16 @@ struct State {
 // === impl Reason ===
 
 impl Reason {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::Unproven,
+        Self::Hung,
+        Self::Missing,
+        Self::Full,
+        Self::ReadOnly,
+        Self::Failing,
+    ];
+
     /// The word for logs and labels.
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -52,7 +52,7 @@ async fn an_update_keeps_a_storage_disabled() {
     assert!(!storage.is_available);
     assert_eq!(storage.spec, files("", "/new/").spec);
     let group = registry.group("default").unwrap();
-    let json = registry.storage_configs_json(&group);
+    let json = registry.storage_configs_json(&group, |storage| storage.is_available);
     assert!(json.contains("\"is_available\":false"), "{json}");
 }
 
@@ -69,10 +69,12 @@ async fn candidates_come_in_the_groups_order_without_the_missing() {
     assert_eq!(names, ["nfs_01", "a"]);
     registry.remove_storage("nfs_01").await.unwrap();
     assert_eq!(
-        registry.storage_configs_json(&group),
+        registry.storage_configs_json(&group, |storage| storage.is_available),
         "[{\"type\":\"file\",\"is_available\":true,\"global_unique_name\":\"a\",\
          \"storage_spec\":{\"root_path\":\"/a/\",\"key_count_per_file\":1}}]"
     );
+    let json = registry.storage_configs_json(&group, |_| false);
+    assert!(json.contains("\"is_available\":false"), "{json}");
 }
 
 #[tokio::test]

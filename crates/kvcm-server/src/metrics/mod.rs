@@ -16,6 +16,7 @@ mod page;
 mod protocol;
 mod refusals;
 mod spans;
+mod storages;
 #[cfg(test)]
 mod tests;
 
@@ -84,7 +85,8 @@ impl Metrics {
         counters.calls.register(&mut registry);
         let mut sources: Vec<Box<dyn Source>> = vec![
             Box::new(election::Election::new(cluster.clone())),
-            Box::new(node::NodeState::new(cluster, reigns)),
+            Box::new(node::NodeState::new(cluster.clone(), reigns.clone())),
+            Box::new(storages::Storages::new(cluster, reigns)),
             Box::new(counters.lookups.clone()),
             Box::new(counters.connections.clone()),
             Box::new(counters.refusals.clone()),

@@ -268,7 +268,8 @@ fn registered_in(reign: &Reign, group: &str) -> meta::RegisterInstanceResponse {
     let group = group.as_deref();
     meta::RegisterInstanceResponse {
         storage_configs: group.map_or_else(String::new, |group| {
-            reign.registry.storage_configs_json(group)
+            let available = |storage: &_| reign.storages.is_available(storage);
+            reign.registry.storage_configs_json(group, available)
         }),
         extra_info: group
             .map(|group| group.extra_info.clone())

@@ -1,9 +1,17 @@
 //! AdminService: data storages.
 
+use std::sync::Arc;
+
 use kvcm_proto::admin;
+use kvcm_registry::Storage;
 
 use super::Services;
-use crate::{convert, http::CallContext, reply::CallError};
+use crate::{
+    convert,
+    http::CallContext,
+    reign::Reign,
+    reply::{CallError, Code},
+};
 
 impl Services {
     /// Adds a storage.
@@ -20,7 +28,10 @@ impl Services {
             request,
             async |reign, request| {
                 let storage = convert::storage(request.storage)?;
+                let checked = checked(&reign, &storage).await?;
                 let added = reign.registry.add_storage(storage).await;
+                reign.storages.refresh();
+                drop(checked);
                 added.map_err(|error| reign.registry_error(&error))
             },
         )
@@ -104,14 +115,17 @@ impl Services {
             request,
             async |reign, request| {
                 let storage = convert::storage(request.storage)?;
+                let checked = checked(&reign, &storage).await?;
                 let updated = reign.registry.update_storage(storage).await;
+                reign.storages.refresh();
+                drop(checked);
                 updated.map_err(|error| reign.registry_error(&error))
             },
         )
         .await
     }
 
-    /// All storages, sorted by name.
+    /// All storages, sorted by name. Available is what is enabled and works.
     pub(crate) fn list_storage(
         &self,
         context: &CallContext,
@@ -119,13 +133,31 @@ impl Services {
     ) -> admin::ListStorageResponse {
         self.read(context, &request.trace_id, |reign| {
             let storages = reign.registry.storages();
-            let storage = storages.iter().map(|s| convert::storage_config(s));
+            let shown = |storage: &Arc<Storage>| {
+                let mut shown = convert::storage_config(storage);
+                shown.is_available = Some(reign.storages.is_available(storage));
+                shown
+            };
             Ok(admin::ListStorageResponse {
-                storage: storage.collect(),
+                storage: storages.iter().map(shown).collect(),
                 header: None,
             })
         })
     }
+}
+
+/// Checks a storage that wants it (`check_storage_available_when_open`) before it is registered.
+/// What it found is known as long as the result lives, or the storage is registered.
+async fn checked(reign: &Reign, storage: &Storage) -> Result<impl Sized + use<>, CallError> {
+    let checked = reign.storages.first_check(storage).await;
+    checked.map_err(|problem| {
+        let name = &storage.name;
+        let message = format!(
+            "storage `{name}` does not work ({problem}); repair it, or leave \
+             check_storage_available_when_open out"
+        );
+        CallError::new(Code::Internal, message)
+    })
 }
 
 fn named(name: &str) -> Result<&str, CallError> {

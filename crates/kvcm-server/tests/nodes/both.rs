@@ -193,7 +193,10 @@ pub(crate) fn is_any_node(rpc: &str) -> bool {
 /// Answers by the name they were kept under.
 pub(crate) type Kept = BTreeMap<&'static str, Value>;
 
-/// Fills in `$p`, the protocol's name, and `$<kept>/<json pointer>`.
+/// Where storages of these tests have their files: `$d`.
+pub(crate) const FILES: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/cases");
+
+/// Fills in `$p`, the protocol's name, `$d`, the directory for files, and `$<kept>/<json pointer>`.
 pub(crate) fn fill(value: &Value, protocol: &str, kept: &Kept) -> Value {
     let fill = |value| fill(value, protocol, kept);
     match value {
@@ -203,7 +206,7 @@ pub(crate) fn fill(value: &Value, protocol: &str, kept: &Kept) -> Value {
                 let path = format!("/{path}");
                 Some(kept.get(name)?.pointer(&path).cloned().unwrap_or_default())
             });
-            found.unwrap_or_else(|| json!(text.replace("$p", protocol)))
+            found.unwrap_or_else(|| json!(text.replace("$p", protocol).replace("$d", FILES)))
         }
         Value::Array(values) => values.iter().map(fill).collect(),
         Value::Object(members) => {
@@ -279,7 +282,9 @@ const VOLATILE: [&str; 10] = [
 /// names, and the grants in URIs.
 pub(crate) fn normal(value: &Value, protocol: &str) -> Value {
     match value {
-        Value::String(text) => json!(normal_text(&text.replace(protocol, "$p"))),
+        Value::String(text) => json!(normal_text(
+            &text.replace(FILES, "$d").replace(protocol, "$p")
+        )),
         Value::Array(values) => values.iter().map(|value| normal(value, protocol)).collect(),
         Value::Object(members) => {
             let members = members.iter().map(|(name, value)| {

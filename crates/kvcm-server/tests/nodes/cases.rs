@@ -23,7 +23,7 @@ use self::{
     writing::writing,
 };
 use crate::{
-    both::{Caller, Kept, Service, check, fill, is_any_node, normal},
+    both::{Caller, FILES, Kept, Service, check, fill, is_any_node, normal},
     golden,
     support::{call, code, message, until},
 };
@@ -88,11 +88,11 @@ fn hole() -> Value {
     ]})
 }
 
-/// One group with room for little: `/data/kv` lacks its slash, 32 keys, 100 kB of files.
+/// One group with room for little: the root lacks its slash, 32 keys, 100 kB of files.
 fn startup_config() -> Value {
     json!({
         "storage_config": {"type": "file", "global_unique_name": "nfs_01",
-            "storage_spec": {"root_path": "/data/kv"}},
+            "storage_spec": {"root_path": format!("{FILES}/kv")}},
         "instance_group": {"name": "default", "storage_candidates": ["nfs_01"],
             "global_quota_group_name": "q", "version": 1,
             "quota": {"capacity": 1_000_000,
@@ -107,6 +107,7 @@ async fn start(dir: &Path) -> ServerProcess {
 }
 
 async fn start_with(dir: &Path, startup_config: &Value) -> ServerProcess {
+    std::fs::create_dir_all(FILES).unwrap();
     let config = dir.join("startup.json");
     std::fs::write(&config, startup_config.to_string()).unwrap();
     let spec = NodeSpec::new("cases", dir).unwrap();
@@ -281,6 +282,64 @@ async fn a_group_that_can_take_no_blocks_says_why() {
         run(&mut Caller::grpc(node.ports()).await, &cases, &mut faults).await;
         assert!(faults.is_empty(), "{}", faults.join("\n"));
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_storage_that_does_not_work_is_not_available_and_says_why() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut config = startup_config();
+    let absent = dir.path().join("absent/kv");
+    config["storage_config"]["storage_spec"]["root_path"] = json!(absent);
+    let node = start_with(dir.path(), &config).await;
+    until("it is found to be missing", async || {
+        let listed = call(node.ports().admin_http(), "listStorage", json!({})).await;
+        (listed["storage"][0]["is_available"] == json!(false)).then_some(())
+    })
+    .await;
+    let configs = "[{\"type\":\"file\",\"is_available\":false,*";
+    let missing = "all storages are unavailable for instance group `default` (nfs_01); enable one, \
+                   or repair what is missing: *; make it, or mount what belongs there";
+    let unchecked = json!({"global_unique_name": "s", "check_storage_available_when_open": true,
+        "nfs": {"root_path": absent}});
+    let cases = [
+        ok(
+            "registerInstance",
+            registration(),
+            json!({"storage_configs": configs}),
+        ),
+        refused(
+            "startWriteCache",
+            i(json!({"block_keys": [1]})),
+            INTERNAL,
+            missing,
+        ),
+        ok(
+            "getCacheLocation",
+            i(json!({"query_type": 2, "block_keys": [1]})),
+            json!({"locations": []}),
+        ),
+        refused(
+            "addStorage",
+            json!({"storage": unchecked}),
+            INTERNAL,
+            "storage `s` does not work (missing: *leave check_storage_available_when_open out",
+        ),
+    ];
+    let mut faults = Vec::new();
+    run(&mut Caller::Http(*node.ports()), &cases, &mut faults).await;
+    run(&mut Caller::grpc(node.ports()).await, &cases, &mut faults).await;
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    std::fs::create_dir(dir.path().join("absent")).unwrap();
+    until("it is found to work", async || {
+        let started = call(
+            node.ports().http(),
+            "startWriteCache",
+            json!({"instance_id": "i-http", "block_keys": [1]}),
+        )
+        .await;
+        (started["header"]["status"]["code"] == "OK").then_some(())
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -91,6 +91,11 @@ async fn every_call_shows_on_the_page_of_the_node_that_answered_it() {
         ("kvcm_index_keys", 2.0),
         ("kvcm_index_bytes", 2048.0),
         ("kvcm_write_sessions", 0.0),
+        ("kvcm_storage_available{storage=\"nfs_01\"}", 1.0),
+        (
+            "kvcm_storage_problem{storage=\"nfs_01\",reason=\"full\"}",
+            0.0,
+        ),
         ("kvcm_leader", 1.0),
         ("kvcm_role{role=\"leader\"}", 1.0),
         ("kvcm_role{role=\"follower\"}", 0.0),

@@ -15,7 +15,7 @@ pub(super) fn storages() -> Vec<Case> {
     let named = json!({"storage_unique_name": "s-$p"});
     let missing = json!({"storage_unique_name": "x"});
     let first = json!({"global_unique_name": "nfs_01", "is_available": true,
-        "nfs": {"root_path": "/data/kv", "key_count_per_file": 1}});
+        "nfs": {"root_path": "$d/kv", "key_count_per_file": 1}});
     let listed = |root: &str, available: bool| {
         let own = with(
             &nfs("s-$p", root),
@@ -68,7 +68,7 @@ pub(super) fn storages() -> Vec<Case> {
             INVALID,
             "*{storage_spec.local_hostname, storage_spec.metadata_connstring, *",
         ),
-        ok(add, own("/b/"), json!({})),
+        ok(add, own("$d/b/"), json!({})),
         // The one that is there stays as it is.
         refused(
             add,
@@ -76,7 +76,7 @@ pub(super) fn storages() -> Vec<Case> {
             DUPLICATE,
             "*`s-$p`*",
         ),
-        listed("/b/", true),
+        listed("$d/b/", true),
         refused(
             update,
             json!({"storage": nfs("x", "/x/")}),
@@ -85,15 +85,15 @@ pub(super) fn storages() -> Vec<Case> {
         ),
         ok("disableStorage", named.clone(), json!({})),
         ok("disableStorage", named.clone(), json!({})),
-        listed("/b/", false),
+        listed("$d/b/", false),
         ok(
             update,
-            with(&own("/c/"), json!({"force_update": true})),
+            with(&own("$d/c/"), json!({"force_update": true})),
             json!({}),
         ),
-        listed("/c/", false),
+        listed("$d/c/", false),
         ok("enableStorage", named.clone(), json!({})),
-        listed("/c/", true),
+        listed("$d/c/", true),
     ];
     for rpc in ["enableStorage", "disableStorage", "removeStorage"] {
         cases.push(refused(rpc, json!({}), INVALID, "*{storage_unique_name}"));

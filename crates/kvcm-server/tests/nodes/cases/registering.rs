@@ -23,7 +23,7 @@ pub(super) fn registering() -> Vec<Case> {
     let same = json!({
         "extra_info": null,
         "storage_configs": "[{\"type\":\"file\",\"is_available\":true,\
-            \"global_unique_name\":\"nfs_01\",\"storage_spec\":{\"root_path\":\"/data/kv\",\
+            \"global_unique_name\":\"nfs_01\",\"storage_spec\":{\"root_path\":\"$d/kv\",\
             \"key_count_per_file\":1}}]",
     });
     let changed = |more| with(&registration, more);

@@ -9,7 +9,7 @@ const GONE: &str = "write_session_id has been deleted: *";
 pub(super) fn writing() -> Vec<Case> {
     let (start, finish) = ("startWriteCache", "finishWriteCache");
     let place = |key: &str| {
-        let uri = |spec, size| format!("file://nfs_01/data/kv/i-$p/{spec}/*/{key}-*-*?size={size}");
+        let uri = |spec, size| format!("file://nfs_01$d/kv/i-$p/{spec}/*/{key}-*-*?size={size}");
         json!({"type": "ST_NFS", "spec_size": 2, "location_specs": [
             {"name": "tp1", "uri": uri("tp1", 100)}, {"name": "tp0", "uri": uri("tp0", 1024)},
         ]})
@@ -103,7 +103,7 @@ pub(super) fn writing() -> Vec<Case> {
             "REACH_MAX_ENTITY_CAPACITY", "quota_config of storage type file in instance group `default`*"),
         ok(start, json!({"instance_id": "odd?/%é-$p", "block_keys": [26]}), json!({"locations": [
             {"location_specs": [{"name": "big&",
-                "uri": "file://nfs_01/data/kv/odd%3F%2F%25%C3%A9-$p/big%26/*/1a-*?size=40000"}]},
+                "uri": "file://nfs_01$d/kv/odd%3F%2F%25%C3%A9-$p/big%26/*/1a-*?size=40000"}]},
         ]})).keep("odd"),
         refused(finish, session("odd", json!({"offset": 1})), INVALID, "*another instance*`i-$p`*"),
         ok("trimCache", json!({"instance_id": "odd?/%é-$p", "strategy": 1}), json!({})),
