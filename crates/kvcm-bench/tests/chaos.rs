@@ -10,7 +10,8 @@ static TURN: Mutex<()> = Mutex::const_new(());
 async fn a_minute(backend: &str) -> anyhow::Result<Verdict> {
     let _turn = TURN.lock().await;
     // Left there when something is wrong.
-    let folder = std::env::temp_dir().join(format!("kvcm-chaos-{}", std::process::id()));
+    let name = format!("kvcm-chaos-{}-{backend}", std::process::id());
+    let folder = std::env::temp_dir().join(name);
     let folder = folder.display().to_string();
     let args = [
         "chaos",

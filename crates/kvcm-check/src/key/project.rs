@@ -89,17 +89,23 @@ impl<'a> Projection<'a> {
                 self.skipped.insert(number);
             }
         }
-        if self.history.run.durable_answers && self.history.losses.is_empty() {
-            for (number, call) in self.history.calls.iter().enumerate() {
-                let Some(id) = call.request_id.as_ref().filter(|_| !call.is_ok()) else {
-                    continue;
-                };
-                // What became of it the answered one tells.
-                if let Some(known) = first.get(&(&**id, None)) {
+        // What became of a try without an answer the answered one tells. What a store was made to
+        // forget may have happened twice.
+        let tells_all = self.history.run.durable_answers && self.history.losses.is_empty();
+        let mut by_id: HashMap<&str, Vec<usize>> = HashMap::new();
+        for ((id, _), known) in first {
+            by_id.entry(id).or_default().push(known);
+        }
+        for (number, call) in self.history.calls.iter().enumerate() {
+            let Some(id) = call.request_id.as_deref().filter(|_| !call.is_ok()) else {
+                continue;
+            };
+            for known in by_id.get(id).into_iter().flatten() {
+                if tells_all {
                     self.skipped.insert(number);
-                    if let Some(times) = self.times.get_mut(known) {
-                        times.0 = times.0.min(call.invoke);
-                    }
+                }
+                if let Some(times) = self.times.get_mut(known) {
+                    times.0 = times.0.min(call.invoke);
                 }
             }
         }
@@ -323,5 +329,79 @@ impl Partition {
         self.entries.retain(|_| kept.next() == Some(&true));
         let mut kept = keep.iter();
         self.calls.retain(|_| kept.next() == Some(&true));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Loss, Run, key::Verdict, key::search};
+
+    fn call(invoke: u64, op: Op, outcome: Outcome) -> Call {
+        let id = match op {
+            Op::Start { .. } => "begin",
+            _ => "end",
+        };
+        Call {
+            client: 1,
+            invoke,
+            returned: Some(invoke + 5),
+            node: None,
+            epoch: (outcome != Outcome::Unknown).then_some(1),
+            request_id: Some(id.to_owned()),
+            attempts: 1,
+            op,
+            outcome,
+            hint: None,
+            route: None,
+            error: None,
+        }
+    }
+
+    #[test]
+    fn a_session_lives_from_the_first_try_that_may_have_begun_it() {
+        let start = |granted: &[Option<&str>]| Op::Start {
+            keys: vec![1],
+            granted: granted.iter().map(|uri| uri.map(str::to_owned)).collect(),
+            session: None,
+            timeout: 100,
+        };
+        let finish = Op::Finish {
+            session: "s".to_owned(),
+            keys: vec![1],
+            uris: vec!["u".to_owned()],
+            written: vec![true],
+            gone: true,
+        };
+        let verdict = |first: u64, losses: &[Loss]| {
+            let history = History {
+                run: Run {
+                    durable_blocks: true,
+                    durable_answers: true,
+                    ..Run::default()
+                },
+                calls: vec![
+                    call(first, start(&[]), Outcome::Unknown),
+                    call(200, start(&[Some("u")]), Outcome::Ok),
+                    call(250, finish.clone(), Outcome::Fail),
+                ],
+                losses: losses.to_vec(),
+                ..History::default()
+            };
+            let parts = project(&history);
+            assert_eq!(parts.len(), 1);
+            search(parts[0].first, &parts[0].entries, false)
+        };
+        // Whatever happened to the store much later.
+        for losses in [
+            &[][..],
+            &[Loss {
+                at: 900,
+                until: 901,
+            }],
+        ] {
+            assert_eq!(verdict(50, losses), Verdict::Linearizable);
+            assert_eq!(verdict(190, losses), Verdict::Wrong);
+        }
     }
 }
