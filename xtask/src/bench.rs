@@ -12,6 +12,8 @@ use crate::{metadata, shell};
 pub(crate) enum Bench {
     /// The server: calls in a second and their latency, beside servers that only answer
     Api,
+    /// The cache in process: lookups, writes, memory, recovery, a trace
+    Cache,
     /// The coordination backends: calls, hand-overs, takeovers
     Coordination,
     /// The elector's gate: what it costs each request
@@ -24,6 +26,7 @@ pub(crate) enum Bench {
 pub(crate) fn run(bench: Bench, args: &[String]) -> anyhow::Result<ExitCode> {
     match bench {
         Bench::Api => binary("api", &["kvcm-server"], args),
+        Bench::Cache => binary("cache", &[], args),
         Bench::Coordination => binary("coordination", &[], args),
         Bench::Gate => of_crate("elector", "gate", args),
         Bench::Journal => of_crate("kvcm-journal", "journal", args),

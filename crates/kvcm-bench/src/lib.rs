@@ -1,6 +1,7 @@
 //! The demonstration and the benches.
 
 pub mod api;
+pub mod cache;
 pub mod chaos;
 pub mod coordination;
 pub mod demo;
