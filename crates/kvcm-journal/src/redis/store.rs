@@ -20,8 +20,11 @@ use crate::{
     store::{Store, StoreError},
 };
 
-/// Groups that are read in one round trip.
+/// Groups that are read in the first round trip of a load, and at most in a later one.
 const GROUPS: u64 = 16;
+const GROUPS_MAX: u64 = 4096;
+/// A reply of so many bytes is worth its round trip.
+const REPLY_BYTES: usize = 1 << 20;
 /// How long a snapshot may take before what was written of it goes away again.
 const UNFINISHED_MS: u64 = 3_600_000;
 
@@ -129,9 +132,9 @@ impl Store for RedisStore {
                 }
             }
         }
-        let mut first = 0;
+        let (mut first, mut count) = (0, GROUPS);
         loop {
-            let groups = self.read(&self.keys.log, first, GROUPS).await?;
+            let groups = self.read(&self.keys.log, first, count).await?;
             if groups.is_empty() {
                 break;
             }
@@ -150,6 +153,7 @@ impl Store for RedisStore {
                 }
             }
             first += groups.len() as u64;
+            count = next_count(count, groups.iter().map(Bytes::len).sum());
         }
         Ok(replay.finish(&self.keys.log, content.seq))
     }
@@ -191,6 +195,42 @@ impl Store for RedisStore {
                     "the snapshot was not written within {millis} ms"
                 )))
             }
+        }
+    }
+}
+
+/// How many groups to ask for after `count` of them had so many bytes: on a loaded machine the
+/// round trips are what a recovery waits for.
+fn next_count(count: u64, bytes: usize) -> u64 {
+    if bytes > REPLY_BYTES {
+        (count / 2).max(1)
+    } else if bytes < REPLY_BYTES / 4 {
+        (count * 4).min(GROUPS_MAX)
+    } else {
+        count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_load_asks_for_more_small_groups_at_a_time_and_fewer_large_ones() {
+        let counts = |bytes_each: usize| {
+            std::iter::successors(Some(GROUPS), move |count| {
+                Some(next_count(*count, *count as usize * bytes_each))
+            })
+        };
+        assert_eq!(counts(100).nth(4), Some(GROUPS_MAX));
+        assert_eq!(counts(1 << 20).nth(4), Some(1));
+        // Never far beyond the size that is wanted, once it has settled.
+        for bytes_each in [1, 100, 1_000, 10_000, 100_000] {
+            let settled = counts(bytes_each).nth(12).unwrap();
+            assert!(
+                settled as usize * bytes_each <= 2 * REPLY_BYTES,
+                "{bytes_each}: {settled}"
+            );
         }
     }
 }
