@@ -20,6 +20,8 @@ pub(crate) enum Bench {
     Gate,
     /// The journal: appends in a second, on disk and on Redis
     Journal,
+    /// The calls that engines make all day, beside servers that only answer, and Redis
+    Serve,
 }
 
 /// Runs the bench with `args`; its exit code becomes ours.
@@ -30,6 +32,7 @@ pub(crate) fn run(bench: Bench, args: &[String]) -> anyhow::Result<ExitCode> {
         Bench::Coordination => binary("coordination", &[], args),
         Bench::Gate => of_crate("elector", "gate", args),
         Bench::Journal => of_crate("kvcm-journal", "journal", args),
+        Bench::Serve => binary("serve", &["kvcm-server"], args),
     }
 }
 

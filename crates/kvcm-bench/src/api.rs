@@ -25,6 +25,7 @@ use crate::api::{
     tls::Tls,
 };
 
+pub(crate) use codec::Raw;
 pub use echo::serve;
 pub use options::Options;
 

@@ -8,6 +8,7 @@ pub mod demo;
 mod history;
 mod machine;
 mod samples;
+pub mod serve;
 mod table;
 
 pub use history::{

@@ -8,7 +8,7 @@ use tonic::{
 
 /// Leaves messages as they are.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Raw;
+pub(crate) struct Raw;
 
 impl Codec for Raw {
     type Encode = Bytes;

@@ -1,0 +1,111 @@
+//! The server that is measured: one node that leads, everything in memory.
+
+use std::{fs, net::SocketAddr, path::Path, time::Duration};
+
+use anyhow::{Context, ensure};
+use kvcm_clock::{BootClock, Clock};
+use kvcm_testkit::{NodeSpec, ServerProcess, http_post};
+use serde_json::{Value, json};
+
+use crate::serve::Over;
+
+const GROUP: &str = "default";
+/// How long it may take to lead.
+const LIMIT: Duration = Duration::from_secs(60);
+const LOOK: Duration = Duration::from_millis(10);
+
+/// The running server. Dropping it kills its process.
+#[derive(Debug)]
+pub(super) struct Server(ServerProcess);
+
+impl Server {
+    /// Starts it with all its files in `dir`.
+    pub(super) async fn start(dir: &Path) -> anyhow::Result<Self> {
+        let blocks = dir.join("blocks");
+        fs::create_dir_all(&blocks)?;
+        let startup = dir.join("startup.json");
+        fs::write(&startup, startup_config(&blocks).to_string())?;
+        let spec = NodeSpec::new("serve", dir)?
+            .set("kvcm.startup_config", startup.to_str().context("not text")?);
+        let server = Self(ServerProcess::spawn(&spec).await?);
+        let end = BootClock.now() + LIMIT;
+        loop {
+            let info = server.ask("getClusterInfo", json!({})).await?;
+            if info["self_role"] == "leader" {
+                return Ok(server);
+            }
+            ensure!(BootClock.now() < end, "no leader after {LIMIT:?}");
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.0.pid()
+    }
+
+    pub(super) fn address(&self, over: Over) -> SocketAddr {
+        match over {
+            Over::Grpc => self.0.ports().rpc(),
+            Over::Http => self.0.ports().http(),
+        }
+    }
+
+    /// Registers an instance of one spec.
+    pub(super) async fn register(&self, instance_id: &str) -> anyhow::Result<()> {
+        let body = json!({
+            "instance_group": GROUP,
+            "instance_id": instance_id,
+            "block_size": 16,
+            "location_spec_infos": [{ "name": "tp0", "size": 1024 }],
+            "model_deployment": {
+                "model_name": "model", "dtype": "fp8", "tp_size": 1, "dp_size": 1, "pp_size": 1,
+            },
+        });
+        self.done("registerInstance", body).await
+    }
+
+    /// Removes all blocks of an instance.
+    pub(super) async fn trim(&self, instance_id: &str) -> anyhow::Result<()> {
+        let body = json!({ "instance_id": instance_id, "strategy": "TS_REMOVE_ALL_CACHE" });
+        self.done("trimCache", body).await
+    }
+
+    async fn done(&self, rpc: &str, body: Value) -> anyhow::Result<()> {
+        let answer = self.ask(rpc, body).await?;
+        let is_ok = answer["header"]["status"]["code"] == "OK";
+        ensure!(is_ok, "{rpc}: {answer}");
+        Ok(())
+    }
+
+    async fn ask(&self, rpc: &str, body: Value) -> anyhow::Result<Value> {
+        let path = format!("/api/{rpc}");
+        let body = body.to_string();
+        http_post(self.0.ports().http(), &path, body.as_bytes())
+            .await?
+            .json()
+    }
+}
+
+/// One storage and one group, with room for all that turns write.
+fn startup_config(blocks: &Path) -> Value {
+    json!({
+        "storage_config": {
+            "type": "file",
+            "global_unique_name": "bench_files",
+            "storage_spec": { "root_path": blocks, "key_count_per_file": 1 },
+        },
+        "instance_group": {
+            "name": GROUP,
+            "storage_candidates": ["bench_files"],
+            "global_quota_group_name": "bench_quota",
+            "max_instance_count": 1000,
+            "quota": {
+                "capacity": 1_000_000_000_000_000_i64,
+                "quota_config": [
+                    { "storage_type": "file", "capacity": 1_000_000_000_000_000_i64 },
+                ],
+            },
+            "cache_config": { "meta_indexer_config": { "max_key_count": 500_000_000 } },
+        },
+    })
+}
