@@ -14,6 +14,8 @@ pub(crate) enum Bench {
     Api,
     /// The cache in process: lookups, writes, memory, recovery, a trace
     Cache,
+    /// The client: faults of the leader under load, what it costs when idle
+    Client,
     /// The coordination backends: calls, hand-overs, takeovers
     Coordination,
     /// The elector's gate: what it costs each request
@@ -29,6 +31,7 @@ pub(crate) fn run(bench: Bench, args: &[String]) -> anyhow::Result<ExitCode> {
     match bench {
         Bench::Api => binary("api", &["kvcm-server"], args),
         Bench::Cache => binary("cache", &[], args),
+        Bench::Client => binary("client", &["kvcm-server"], args),
         Bench::Coordination => binary("coordination", &[], args),
         Bench::Gate => of_crate("elector", "gate", args),
         Bench::Journal => of_crate("kvcm-journal", "journal", args),

@@ -3,6 +3,7 @@
 pub mod api;
 pub mod cache;
 pub mod chaos;
+pub mod client;
 pub mod coordination;
 pub mod demo;
 mod history;
