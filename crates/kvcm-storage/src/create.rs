@@ -9,28 +9,51 @@ use crate::{
     root::Root,
 };
 
+/// Why nothing could be made.
+pub(crate) struct Failure {
+    pub(crate) problem: Problem,
+    /// What it says of the storage.
+    pub(crate) weight: Weight,
+}
+
+/// What a failure says of the storage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Weight {
+    /// Nothing: its threads were busy with others.
+    Nothing,
+    /// As much as a check that failed.
+    Check,
+    /// That it is down.
+    Certain,
+}
+
 /// Makes the directories of the places, and the empty files when `with_files`.
 ///
 /// # Errors
-/// What is wrong, and whether that is certain. Files that it made are removed again then, if
-/// that works.
+/// [`Failure`]. Files that it made are removed again then, if that works.
 pub(crate) async fn create(
     root: &Arc<Root>,
     places: Vec<Place>,
     with_files: bool,
     within: Duration,
-) -> Result<(), (Problem, bool)> {
+) -> Result<(), Failure> {
     let (job_root, path) = (Arc::clone(root), root.disk.root().display());
     let job = move |call: &Call| create_all(&job_root, &places, with_files, call);
-    let hung = |detail| Problem {
-        reason: Reason::Hung,
-        detail: format!("{path}: {detail}"),
+    let hung = |detail, weight| Failure {
+        problem: Problem {
+            reason: Reason::Hung,
+            detail: format!("{path}: {detail}"),
+        },
+        weight,
     };
     match root.pool.run(Lane::Urgent, within, job).await {
-        Ok(created) => created.map_err(|problem| (problem, false)),
-        Err(NoAnswer::Hangs) => Err((hung("no answer in time"), false)),
-        // That its threads are busy with others does not say that it is down.
-        Err(NoAnswer::NotBegun(why)) => Err((hung(why), root.pool.is_hung())),
+        Ok(created) => created.map_err(|problem| Failure {
+            problem,
+            weight: Weight::Check,
+        }),
+        Err(NoAnswer::Hangs) => Err(hung("no answer in time", Weight::Check)),
+        Err(NoAnswer::NotBegun(why)) if root.pool.is_hung() => Err(hung(why, Weight::Certain)),
+        Err(NoAnswer::NotBegun(why)) => Err(hung(why, Weight::Nothing)),
     }
 }
 

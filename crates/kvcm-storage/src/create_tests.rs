@@ -1,6 +1,10 @@
 //! Creation on real directories, and on file systems that fail or hang.
 
-use std::{fs, os::unix::fs::symlink};
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    task::{Context, Waker},
+};
 
 use rustix::io::Errno;
 use tempfile::TempDir;
@@ -137,6 +141,29 @@ async fn a_creation_that_hangs_fails_by_its_deadline() {
     let error = hang(&fixture, 1, fixture.create("i", &made)).await;
     assert_eq!(error.unwrap_err().problem.reason, Reason::Hung);
     assert!(!fixture.storage.has_directory(&made, GRANT));
+    heal(&fixture).await;
+}
+
+#[tokio::test]
+async fn threads_that_are_busy_with_others_say_nothing_of_the_storage() {
+    let fixture = Fixture::new();
+    let made = MadeDirectories::default();
+    fixture.fault().hang(Operation::OpenRoot);
+    let others = [(); 4].map(|()| fixture.create("i", &made));
+    let mut others = others.map(Box::pin);
+    let mut context = Context::from_waker(Waker::noop());
+    for other in &mut others {
+        assert!(other.as_mut().poll(&mut context).is_pending());
+    }
+    fixture.fault().wait_stuck(4);
+    // The fifth finds no thread, and its time is up while the others still have some.
+    tokio::time::pause();
+    let error = fixture.create("i", &made).await.unwrap_err();
+    tokio::time::resume();
+    let detail = error.problem.detail;
+    assert!(detail.contains("busy until the deadline"), "{detail}");
+    assert_eq!(fixture.storage.status().level, Level::Up);
+    drop(others);
     heal(&fixture).await;
 }
 

@@ -7,7 +7,7 @@ use thiserror::Error;
 use crate::{
     Deletion, Grant, Kind, Level, MadeDirectories, OpenError, Place, Problem, Settings, Space,
     UriTemplate,
-    create::create,
+    create::{Failure, Weight, create},
     delete::{DeletionCounts, delete},
     probe,
     root::Root,
@@ -196,8 +196,11 @@ impl DataStorage {
                 }
                 Ok(())
             }
-            Err((problem, certain)) => {
-                if let Some(change) = root.health.failed(problem.clone(), certain) {
+            Err(Failure { problem, weight }) => {
+                let certain = weight == Weight::Certain;
+                if weight != Weight::Nothing
+                    && let Some(change) = root.health.failed(problem.clone(), certain)
+                {
                     probe::tell(&self.name, root, &change);
                 }
                 Err(CreateError {
