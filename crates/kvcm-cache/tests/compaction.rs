@@ -18,7 +18,7 @@ async fn fixture(log_bytes_min: u64) -> (Fixture, JoinHandle<Error>) {
         ..Config::default()
     };
     let f = Fixture::empty(Arc::new(clock), config).await;
-    f.simple().await;
+    f.simple_objects().await;
     let task = run(&f, clock);
     (f, task)
 }
