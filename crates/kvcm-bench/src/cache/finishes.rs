@@ -25,7 +25,7 @@ const READY: usize = 16;
 const BYTES: usize = 100;
 
 pub(super) async fn measure(options: &Options, report: &mut Report) -> anyhow::Result<()> {
-    let registry = node::registry().await?;
+    let place = node::place().await?;
     for kind in options.stores.iter().copied() {
         let servers: &[(&str, &[&str])] = match kind {
             StoreKind::Local => &[("local", &[])],
@@ -34,7 +34,7 @@ pub(super) async fn measure(options: &Options, report: &mut Report) -> anyhow::R
         for (name, args) in servers.iter().copied() {
             let store = Store::start(kind, args, options)?;
             let journal = store.journal("cache")?;
-            let node = Arc::new(Node::open(&registry, &*journal, 1).await?);
+            let node = Arc::new(Node::open(&place, &*journal, 1).await?);
             let mut next = 0;
             for callers in options.callers.iter().map(|callers| usize::from(*callers)) {
                 let (rate, samples) = finishes(&node, callers, &mut next, options).await?;

@@ -14,6 +14,7 @@ use kvcm_registry::{
     FileSpec, Group, LocationSpecInfo, ModelDeployment, Registration, Registry, Storage,
     StorageSpec,
 };
+use tempfile::TempDir;
 
 /// How long a call may wait for its store: the bench makes long queues.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -25,8 +26,16 @@ pub(super) struct Node {
     pub(super) recovered: Recovered,
 }
 
-/// A registry with one storage, group and instance.
-pub(super) async fn registry() -> anyhow::Result<Arc<Registry>> {
+/// A registry with one storage, group and instance. The storage is an empty directory, which a
+/// start looks at and nothing is written to.
+pub(super) struct Place {
+    registry: Arc<Registry>,
+    _root: TempDir,
+}
+
+/// A new place.
+pub(super) async fn place() -> anyhow::Result<Place> {
+    let root = tempfile::tempdir()?;
     let journal = MemoryJournal::new("registry");
     let writer = journal.claim(claim(1)?, TIMEOUT).await?;
     let (registry, _) = Registry::open(writer).await?;
@@ -36,7 +45,7 @@ pub(super) async fn registry() -> anyhow::Result<Arc<Registry>> {
             is_available: true,
             check_when_open: false,
             spec: StorageSpec::File(FileSpec {
-                root_path: "/kvcm/bench".into(),
+                root_path: root.path().display().to_string(),
                 key_count_per_file: 1,
             }),
         })
@@ -60,7 +69,10 @@ pub(super) async fn registry() -> anyhow::Result<Arc<Registry>> {
             default_query_type: 2,
         })
         .await?;
-    Ok(Arc::new(registry))
+    Ok(Place {
+        registry: Arc::new(registry),
+        _root: root,
+    })
 }
 
 fn group() -> Group {
@@ -90,7 +102,7 @@ fn claim(epoch: u64) -> anyhow::Result<Claim> {
 impl Node {
     /// Claims the journal and recovers what it holds.
     pub(super) async fn open(
-        registry: &Arc<Registry>,
+        place: &Place,
         journal: &dyn Journal,
         epoch: u64,
     ) -> anyhow::Result<Self> {
@@ -100,7 +112,7 @@ impl Node {
             journal_timeout: TIMEOUT,
             ..Config::default()
         };
-        let around = Surroundings::new(Arc::clone(registry), clock, config);
+        let around = Surroundings::new(Arc::clone(&place.registry), clock, config);
         let (cache, recovered) = CacheManager::open(around, writer).await?;
         Ok(Self { cache, recovered })
     }

@@ -26,11 +26,11 @@ const WRITERS: usize = 64;
 #[expect(clippy::disallowed_methods, reason = "a stopwatch, not a decision")]
 pub(super) async fn measure(options: &Options, report: &mut Report) -> anyhow::Result<()> {
     let keys = options.recovered_keys as usize;
-    let registry = node::registry().await?;
+    let place = node::place().await?;
     for kind in options.stores.iter().copied() {
         let store = Store::start(kind, NO_FILES, options)?;
         let journal = store.journal("cache")?;
-        let node = Node::open(&registry, &*journal, 1).await?;
+        let node = Node::open(&place, &*journal, 1).await?;
         stream::iter((0..keys).step_by(WRITE).map(anyhow::Ok))
             .try_for_each_concurrent(WRITERS, |first| {
                 let numbers = first..keys.min(first + WRITE);
@@ -48,7 +48,7 @@ pub(super) async fn measure(options: &Options, report: &mut Report) -> anyhow::R
         for (epoch, what) in [(2, "records"), (3, "snapshot")] {
             let busy = machine::processor_time(process::id());
             let begun = Instant::now();
-            let node = Node::open(&registry, &*journal, epoch).await?;
+            let node = Node::open(&place, &*journal, epoch).await?;
             let time = begun.elapsed();
             let busy_after = machine::processor_time(process::id());
             let found = node.recovered.counts.keys;

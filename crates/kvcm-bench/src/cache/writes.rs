@@ -18,10 +18,10 @@ const TURNS: u32 = 5;
 
 #[expect(clippy::disallowed_methods, reason = "a stopwatch, not a decision")]
 pub(super) async fn measure(options: &Options, report: &mut Report) -> anyhow::Result<()> {
-    let registry = node::registry().await?;
+    let place = node::place().await?;
     // Without content: what it keeps is a copy of each batch, which is not the cache's cost.
     let journal = MemoryJournal::without_content("cache");
-    let node = Node::open(&registry, &journal, 1).await?;
+    let node = Node::open(&place, &journal, 1).await?;
     let index = BlockIndex::new();
     let mut map = HashMap::new();
     let mut times = [(); 3].map(|()| Vec::new());
