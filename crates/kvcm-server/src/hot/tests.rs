@@ -96,7 +96,7 @@ fn registration(name: &str, specs: usize) -> Registration {
             ..Default::default()
         }),
         location_spec_groups: vec![
-            spec_group("last", all.clone().last().into_iter().collect()),
+            spec_group("last", all.clone().next_back().into_iter().collect()),
             spec_group("most", all.skip(usize::from(specs.len() > 1)).collect()),
         ],
         default_query_type: 2,
@@ -252,7 +252,7 @@ where
     same_text(&written.into_json(), generated)
 }
 
-fn same_text(text: &[u8], generated: &(impl Message + Name)) -> Result<(), TestCaseError> {
+fn same_text(text: &[u8], generated: &impl Name) -> Result<(), TestCaseError> {
     let expected = String::from_utf8(to_json(generated).unwrap()).unwrap();
     prop_assert_eq!(String::from_utf8_lossy(text), expected);
     Ok(())
