@@ -4,7 +4,7 @@
 //! through it, a nanosecond or so a key, and need no list pointers per key. Looking is no use: it
 //! makes no key younger.
 
-use crate::{BlockIndex, Cutoff, Grant, Location, State, ages::Ages, mutate::advance};
+use crate::{BlockIndex, Cutoff, Grant, Location, State, ages::Ages};
 
 /// Slots that are looked at under one lock.
 const SLOTS_PER_LOCK: usize = 1 << 16;
@@ -92,14 +92,12 @@ impl BlockIndex {
         }
     }
 
-    /// Sets each of these locations that is [`State::Serving`] to [`State::Deleting`], unless its
-    /// key was used after second `last_used` ([`u32::MAX`]: whatever its use), and shows those
-    /// that changed to `retired`, as they are now. One that went or changed meanwhile stays as it
-    /// is.
+    /// Sets each of these locations that is [`State::Writing`] or [`State::Serving`] to
+    /// [`State::Deleting`], and shows those that changed to `retired`, as they are now. One that
+    /// went meanwhile, is on its way out already, or is not acknowledged yet stays as it is.
     pub fn retire(
         &self,
         locations: impl IntoIterator<Item = (i64, Grant)>,
-        last_used: u32,
         mut retired: impl FnMut(i64, &Location),
     ) {
         let mut table = self.table.write();
@@ -112,10 +110,10 @@ impl BlockIndex {
             // Up or down, whichever way the keys came so far.
             hint = slot.wrapping_add(slot.wrapping_sub(before));
             before = slot;
-            if table.last_used(slot) > last_used {
-                continue;
-            }
-            let to_deleting = advance(State::Serving, State::Deleting);
+            let to_deleting = |location: &Location| {
+                let stays = matches!(location.state(), State::Writing | State::Serving);
+                stays.then(|| location.with_state(State::Deleting))
+            };
             if let Some(location) = table.change(slot..slot + 1, grant, to_deleting) {
                 retired(key, &location);
             }

@@ -14,17 +14,17 @@ impl BlockIndex {
         }
     }
 
-    /// Ends a write: where `written(n)` says so, key number `n` goes from [`State::Writing`] to
-    /// [`State::Serving`]; the others lose the location of that grant, which `dropped` is shown.
-    /// A location that went meanwhile, or left that state, stays as it is. Returns how many serve
-    /// now.
+    /// Ends a write: key number `n` goes from [`State::Writing`] to [`State::Serving`] where
+    /// `written(n)` says so. The others go to [`State::Deleting`], for bytes may have been written
+    /// in part, and `retired` is shown them. A location that went meanwhile, or left that state,
+    /// stays as it is. Returns how many serve now.
     pub fn commit(
         &self,
         keys: &[i64],
         grant: Grant,
         now_s: u32,
         written: impl Fn(usize) -> bool,
-        mut dropped: impl FnMut(i64, &Location),
+        mut retired: impl FnMut(i64, &Location),
     ) -> usize {
         let mut table = self.table.write();
         let mut runs = RunsOf::new(keys);
@@ -44,7 +44,12 @@ impl BlockIndex {
                     serving += same;
                 }
             } else {
-                table.take(slots, grant, &mut dropped);
+                let to_deleting = advance(State::Writing, State::Deleting);
+                if let Some(first) = table.change(slots, grant, to_deleting) {
+                    for (n, key) in (0u32..).zip(&keys[at..at + same]) {
+                        retired(*key, &first.nth(n));
+                    }
+                }
             }
         }
         serving
@@ -95,7 +100,7 @@ impl BlockIndex {
 }
 
 /// The change of what is in one state into another.
-pub(crate) fn advance(from: State, to: State) -> impl Fn(&Location) -> Option<Location> {
+fn advance(from: State, to: State) -> impl Fn(&Location) -> Option<Location> {
     move |location| (location.state() == from).then(|| location.with_state(to))
 }
 

@@ -1,6 +1,6 @@
 //! The oldest keys of several indexes against a sorted list.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use kvcm_index::{Ages, BlockIndex, Counter, Cutoff, Grant, Location, State};
 use proptest::prelude::*;
@@ -124,7 +124,7 @@ proptest! {
                         list.iter().map(|l| (*key, l.grant()))
                     });
                     let mut retired = 0;
-                    index.retire(flat, u32::MAX, |_, location| {
+                    index.retire(flat, |_, location| {
                         assert_eq!(location.state(), State::Deleting);
                         retired += 1;
                     });
@@ -189,7 +189,6 @@ fn the_victims_of_many_slots_come_in_batches_that_hold_no_lock_for_long() {
         // Would wait for ever if the lock were held.
         index.retire(
             batch.iter().map(|(key, list, _)| (*key, list[0].grant())),
-            1,
             |_, _| {},
         );
     });
@@ -198,25 +197,36 @@ fn the_victims_of_many_slots_come_in_batches_that_hold_no_lock_for_long() {
 }
 
 #[test]
-fn a_key_that_was_used_meanwhile_is_not_retired() {
-    let index = serving([1, 2, 3], 5);
-    let select = |list: &[Location]| list.iter().position(Location::is_serving);
-    index.match_prefix(&[2], 6, select, &mut Counter::default());
-    let mut retired = Vec::new();
-    let all = [1, 2, 3].map(|key| (key, grant(0)));
-    index.retire(all, 5, |key, _| retired.push(key));
-    assert_eq!(retired, [1, 3]);
-    // Neither is one that is on its way out already, nor one of another grant.
-    let other = [(1, grant(0)), (2, grant(9)), (7, grant(0))];
-    index.retire(other, u32::MAX, |key, _| panic!("{key} was retired"));
-    let mut states = HashMap::new();
-    index.scan(0, 10, |key, list, _| {
-        states.insert(key, list[0].state());
-    });
-    let expected = [
-        (1, State::Deleting),
-        (2, State::Serving),
-        (3, State::Deleting),
+fn only_what_is_written_or_being_written_is_retired() {
+    let index = BlockIndex::new();
+    let states = [
+        State::Reserved,
+        State::Writing,
+        State::Serving,
+        State::Deleting,
     ];
-    assert_eq!(states, HashMap::from(expected));
+    let locations = (0..).zip(states);
+    let locations: Vec<_> = locations
+        .map(|(key, state)| (key, Location::new(grant(0), 0, 1, 0, state)))
+        .collect();
+    index.restore(&locations, 1);
+    // Neither one of another grant nor an absent one.
+    let other = [(2, grant(9)), (7, grant(0))];
+    index.retire(other, |key, _| panic!("{key} was retired"));
+    let mut retired = Vec::new();
+    let all = (0..4).map(|key| (key, grant(0)));
+    index.retire(all, |key, location| {
+        assert_eq!(location.state(), State::Deleting);
+        retired.push(key);
+    });
+    assert_eq!(retired, [1, 2]);
+    let mut left = Vec::new();
+    index.scan(0, 10, |_, list, _| left.push(list[0].state()));
+    let expected = [
+        State::Reserved,
+        State::Deleting,
+        State::Deleting,
+        State::Deleting,
+    ];
+    assert_eq!(left, expected);
 }

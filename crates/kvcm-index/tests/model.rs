@@ -220,9 +220,10 @@ proptest! {
                 }
                 Step::Commit(number, bits) => if let Some((grant, keys)) = model.grant(number) {
                     let written = |at: usize| bits >> at & 1 == 1;
-                    let mut dropped = Vec::new();
+                    let mut retired = Vec::new();
                     let serving = index.commit(&keys, grant, 2, written, |key, location| {
-                        dropped.push((key, *location));
+                        assert_eq!(location.state(), State::Deleting);
+                        retired.push(key);
                     });
                     let mut expected = (0, Vec::new());
                     for (at, key) in keys.iter().enumerate() {
@@ -230,11 +231,11 @@ proptest! {
                             let moved =
                                 model.advance(*key, grant, State::Writing, State::Serving);
                             expected.0 += usize::from(moved);
-                        } else if let Some(location) = model.take(*key, grant) {
-                            expected.1.push((*key, location));
+                        } else if model.advance(*key, grant, State::Writing, State::Deleting) {
+                            expected.1.push(*key);
                         }
                     }
-                    prop_assert_eq!((serving, dropped), expected);
+                    prop_assert_eq!((serving, retired), expected);
                 }
                 Step::Release(number) => if let Some((grant, keys)) = model.grant(number) {
                     let mut dropped = Vec::new();
@@ -248,13 +249,15 @@ proptest! {
                     let named = named.filter(|(at, _)| bits >> at & 1 == 1);
                     let named: Vec<_> = named.map(|(_, key)| (*key, grant)).collect();
                     let mut retired = Vec::new();
-                    index.retire(named.iter().copied(), u32::MAX, |key, location| {
+                    index.retire(named.iter().copied(), |key, location| {
                         assert_eq!(location.state(), State::Deleting);
                         retired.push((key, location.grant()));
                     });
                     let mut expected = named;
                     expected.retain(|(key, grant)| {
-                        model.advance(*key, *grant, State::Serving, State::Deleting)
+                        [State::Writing, State::Serving]
+                            .into_iter()
+                            .any(|from| model.advance(*key, *grant, from, State::Deleting))
                     });
                     prop_assert_eq!(retired, expected);
                 }

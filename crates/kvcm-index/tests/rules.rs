@@ -84,6 +84,25 @@ fn a_change_meets_only_the_location_that_it_names() {
 }
 
 #[test]
+fn what_a_write_has_not_written_is_on_its_way_out() {
+    let index = BlockIndex::new();
+    index.reserve(&[1, 2], grant(1), 10, 0, &mut First).unwrap();
+    index.confirm(&[1, 2], grant(1));
+    let mut retired = Vec::new();
+    let written = |at| at == 1;
+    let serving = index.commit(&[1, 2], grant(1), 0, written, |key, _| retired.push(key));
+    assert_eq!((serving, &retired[..]), (1, &[1][..]));
+    index.inspect([1], |_, list| {
+        assert_eq!(list[0].state(), State::Deleting);
+    });
+    // The same end again, as a journal that is replayed tells it.
+    let again = index.commit(&[1, 2], grant(1), 0, written, |_, _| {
+        panic!("retired twice")
+    });
+    assert_eq!(again, 0);
+}
+
+#[test]
 fn reading_is_a_use_and_inspecting_is_not() {
     let index = BlockIndex::new();
     index.reserve(&[1, 2], grant(1), 10, 5, &mut First).unwrap();

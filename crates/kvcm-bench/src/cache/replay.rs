@@ -137,7 +137,6 @@ impl Cache {
         let Some(mut cutoff) = ages.cutoff(count as u64) else {
             return;
         };
-        let last_used = cutoff.last_used;
         let mut below = Some(usize::MAX);
         while let Some(from) = below {
             let mut victims = Vec::with_capacity(BATCH);
@@ -146,8 +145,7 @@ impl Cache {
                 .oldest(&mut cutoff, from, BATCH, one, |key, list, _| {
                     victims.extend(list.iter().map(|location| (key, location.grant())));
                 });
-            self.index
-                .retire(victims.iter().copied(), last_used, |_, _| {});
+            self.index.retire(victims.iter().copied(), |_, _| {});
             for (key, grant) in &victims {
                 self.index
                     .release(&[*key], *grant, |_, _| self.evicted += 1);
