@@ -25,6 +25,13 @@ pub struct Config {
     pub journal_timeout: Duration,
     /// How long a start waits for the directories of its blocks in one storage.
     pub storage_timeout: Duration,
+    /// Batches of blocks whose bytes are deleted at one time, at least 1.
+    pub deletion_workers: usize,
+    /// Blocks that are queued for the deletion of their bytes at most, for each storage. More are
+    /// found by a scan of the index once these are done.
+    pub deletions_queued_max: usize,
+    /// Between two looks whether blocks have to be evicted.
+    pub reclaim_interval: Duration,
 }
 
 impl Default for Config {
@@ -40,6 +47,9 @@ impl Default for Config {
             log_bytes_min: 16 << 20,
             journal_timeout: Duration::from_secs(5),
             storage_timeout: Duration::from_secs(2),
+            deletion_workers: 2,
+            deletions_queued_max: 1 << 18,
+            reclaim_interval: Duration::from_millis(100),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use kvcm_clock::{Moment, Timer};
 
 use crate::{
-    CacheManager, Error, Result,
+    CacheManager, Error, Result, events,
     ops::{End, Ending, Op},
 };
 
@@ -38,7 +38,14 @@ impl CacheManager {
             let settle = move |stored: bool| {
                 for (id, session) in due {
                     if stored {
-                        shared.release(&session.home, &session.keys, session.grant);
+                        let (home, keys) = (&session.home, &session.keys);
+                        let unwritten = shared.retire(home, |retired| {
+                            let keys = keys.iter().map(|key| (*key, session.grant));
+                            home.index.retire(keys, retired);
+                        });
+                        shared.stats.unwritten.add(unwritten);
+                        shared.stats.sessions_expired.add(1);
+                        events::expired(home, unwritten);
                         shared.sessions.close(id, None, shared.clock.now());
                     } else {
                         let again = shared.clock.now() + RETRY;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::time::timeout;
 
 use crate::{
-    CacheManager, Error, FinishRequest, Mask, RequestOutcome, Result, SessionId,
+    CacheManager, Error, FinishRequest, Mask, RequestOutcome, Result, SessionId, events,
     home::Home,
     manager::require,
     mask::Success,
@@ -120,11 +120,21 @@ impl CacheManager {
             let success = outcome.as_ref().unwrap_or(&nothing);
             let home = &session.home;
             let now_s = shared.now_s();
-            home.freeing(&shared.storages.list(), |drop| {
+            let mut serving = 0;
+            let unwritten = shared.retire(home, |retired| {
                 let written = |at| success.contains(at);
-                home.index
-                    .commit(&session.keys, session.grant, now_s, written, drop);
+                serving = home
+                    .index
+                    .commit(&session.keys, session.grant, now_s, written, retired);
             });
+            let stats = &shared.stats;
+            stats.added.add(serving);
+            stats.unwritten.add(unwritten);
+            match &outcome {
+                Some(_) => stats.sessions_finished.add(1),
+                None => stats.sessions_rejected.add(1),
+            }
+            events::ended(home, serving, unwritten);
             // The keys first: whoever sees the session closed sees them settled.
             shared.sessions.close(id, outcome, now);
         };

@@ -1,14 +1,19 @@
 //! Where the blocks of one instance live.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicUsize, Ordering},
+};
 
-use kvcm_index::{BlockIndex, Location};
+use kvcm_index::{BlockIndex, Grant, Location, State};
 use kvcm_registry::Instance;
 
 use crate::{
+    deletion::{Backlog, SharedFiles},
     naming::{Named, Namings},
+    ops::DefineInstance,
     specs::SpecSets,
-    storages::List,
+    storages::{Known, List},
     usage::{ByType, Usage},
 };
 
@@ -22,6 +27,12 @@ pub(crate) struct Home {
     pub(crate) specs: SpecSets,
     pub(crate) index: BlockIndex,
     pub(crate) usage: Arc<Usage>,
+    /// The journal has its registration.
+    defined: AtomicBool,
+    /// Its locations that are on their way out.
+    leaving: AtomicUsize,
+    pub(crate) backlog: Backlog,
+    pub(crate) files: SharedFiles,
     namings: Namings,
 }
 
@@ -34,6 +45,10 @@ impl Home {
             index: BlockIndex::new(),
             instance,
             usage,
+            defined: AtomicBool::new(false),
+            leaving: AtomicUsize::new(0),
+            backlog: Backlog::default(),
+            files: SharedFiles::default(),
             namings: Namings::default(),
         }
     }
@@ -41,6 +56,17 @@ impl Home {
     /// Whether this is the home of that registration.
     pub(crate) fn is_of(&self, instance: &Arc<Instance>) -> bool {
         Arc::ptr_eq(&self.instance, instance) || self.instance == *instance
+    }
+
+    /// The operation that tells its registration, when the journal may not have it.
+    pub(crate) fn definition(&self) -> Option<DefineInstance> {
+        let defined = self.defined.load(Ordering::Acquire);
+        (!defined).then(|| DefineInstance::of(self))
+    }
+
+    /// The journal has its registration.
+    pub(crate) fn set_defined(&self) {
+        self.defined.store(true, Ordering::Release);
     }
 
     /// How its places are called.
@@ -54,10 +80,72 @@ impl Home {
         storages: &List,
         remove: impl FnOnce(&mut dyn FnMut(i64, &Location)) -> R,
     ) -> R {
-        let mut freed = ByType::default();
-        let result = remove(&mut |_, location| self.count(storages, location, &mut freed));
-        self.usage.give_back(freed);
+        let (mut freed, mut left, mut gone) = (ByType::default(), ByType::default(), 0);
+        let result = remove(&mut |_, location| {
+            self.count(storages, location, &mut freed);
+            if location.state() == State::Deleting {
+                self.count(storages, location, &mut left);
+                gone += 1;
+            }
+        });
+        self.usage.give_back(freed, left);
+        self.leaving.fetch_sub(gone, Ordering::Relaxed);
         result
+    }
+
+    /// Notes that these locations are on their way out.
+    pub(crate) fn leave(&self, storages: &List, locations: &[(i64, Location)]) {
+        let mut bytes = ByType::default();
+        for (_, location) in locations {
+            self.count(storages, location, &mut bytes);
+        }
+        self.usage.leave(bytes);
+        self.leaving.fetch_add(locations.len(), Ordering::Relaxed);
+    }
+
+    /// Locations that are on their way out.
+    pub(crate) fn leaving(&self) -> usize {
+        self.leaving.load(Ordering::Relaxed)
+    }
+
+    /// Keys that are there when all that is on its way out has gone. Less, for a moment, when a key
+    /// has several locations of which some go.
+    pub(crate) fn staying_keys(&self) -> usize {
+        self.index.len().saturating_sub(self.leaving())
+    }
+
+    /// Adds up what the index holds, as a recovery has filled it, and notes what is on its way out.
+    pub(crate) fn take_stock(&self, storages: &List) {
+        let (mut bytes, mut leaving, mut count) = (ByType::default(), ByType::default(), 0);
+        self.index.scan(0, usize::MAX, |_, locations, _| {
+            for location in locations {
+                self.count(storages, location, &mut bytes);
+                if let Some(known) = storages.get(location.storage())
+                    && known.data.keys_per_file() > 1
+                {
+                    let (grant, position) = (location.grant(), location.position());
+                    self.files
+                        .insert(grant, position, known.data.keys_per_file());
+                }
+                if location.state() == State::Deleting {
+                    self.count(storages, location, &mut leaving);
+                    self.backlog.miss(location.storage());
+                    count += 1;
+                }
+            }
+        });
+        self.usage.found(bytes, leaving);
+        self.leaving.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// Notes that the `count` locations of a grant live in files that they share.
+    pub(crate) fn share_files(&self, storage: &Known, grant: Grant, count: usize) {
+        let keys_per_file = storage.data.keys_per_file();
+        if keys_per_file > 1 {
+            for position in (0..).take(count) {
+                self.files.insert(grant, position, keys_per_file);
+            }
+        }
     }
 
     /// Adds the bytes of a location.

@@ -10,14 +10,14 @@ use std::{
 };
 
 use kvcm_clock::Clock;
-use kvcm_index::Grant;
+use kvcm_index::{Grant, Location};
 use kvcm_registry::{Instance, Registry};
 use parking_lot::RwLock;
 
 use crate::{
-    Blocks, Config, Error, Result, answered::Answered, append::Log, compaction::Compaction,
-    home::Home, request::LocateRequest, sessions::Sessions, storages::Storages, tokens::block_keys,
-    usage::Usage,
+    Activity, Blocks, Config, Error, Result, answered::Answered, append::Log,
+    compaction::Compaction, deletion::Queue, home::Home, request::LocateRequest,
+    sessions::Sessions, stats::Stats, storages::Storages, tokens::block_keys, usage::Usage,
 };
 
 /// Knows where the blocks of all instances are, under one claim.
@@ -46,10 +46,15 @@ pub struct CacheManager {
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) homes: RwLock<HashMap<Arc<str>, Arc<Home>>>,
+    /// Homes of registrations that are gone, until all of their bytes are.
+    pub(crate) retired: RwLock<Vec<Arc<Home>>>,
     pub(crate) usages: RwLock<HashMap<Box<str>, Arc<Usage>>>,
     pub(crate) storages: Storages,
     pub(crate) sessions: Sessions<Arc<Home>>,
     pub(crate) answered: Answered,
+    pub(crate) deletions: Queue,
+    pub(crate) stats: Stats,
+    pub(crate) registry: Arc<Registry>,
     pub(crate) clock: Arc<dyn Clock>,
 }
 
@@ -67,13 +72,17 @@ pub struct Counts {
 }
 
 impl Shared {
-    pub(crate) fn new(clock: Arc<dyn Clock>, config: &Config) -> Self {
+    pub(crate) fn new(registry: Arc<Registry>, clock: Arc<dyn Clock>, config: &Config) -> Self {
         Self {
             homes: RwLock::default(),
+            retired: RwLock::default(),
             usages: RwLock::default(),
             storages: Storages::default(),
             sessions: Sessions::new(),
             answered: Answered::new(config),
+            deletions: Queue::new(config.deletions_queued_max),
+            stats: Stats::default(),
+            registry,
             clock,
         }
     }
@@ -102,9 +111,39 @@ impl Shared {
         drop(homes);
         // Registered anew with other specs: the blocks of the former registration mean nothing.
         if let Some(former) = former {
-            former.freeing(&self.storages.list(), |drop| former.index.clear(drop));
+            self.retire_home(former);
         }
         home
+    }
+
+    /// All homes, also those of registrations that are gone.
+    pub(crate) fn all_homes(&self) -> Vec<Arc<Home>> {
+        let mut homes: Vec<_> = self.homes.read().values().cloned().collect();
+        homes.extend(self.retired.read().iter().cloned());
+        homes
+    }
+
+    /// The registration of a home is gone: all that is in it is to be deleted.
+    pub(crate) fn retire_home(&self, home: Arc<Home>) {
+        self.retired.write().push(home);
+        self.deletions.wake();
+    }
+
+    /// Runs a change of the index that sends locations on their way out: it shows them, as they
+    /// are then. The journal has them as such already. Returns how many there were.
+    pub(crate) fn retire(
+        &self,
+        home: &Arc<Home>,
+        change: impl FnOnce(&mut dyn FnMut(i64, &Location)),
+    ) -> usize {
+        let mut locations = Vec::new();
+        change(&mut |key, location| locations.push((key, *location)));
+        let count = locations.len();
+        if count > 0 {
+            home.leave(&self.storages.list(), &locations);
+            self.queue_deletion(home, locations);
+        }
+        count
     }
 
     pub(crate) fn usage(&self, group: &str) -> Arc<Usage> {
@@ -120,14 +159,19 @@ impl Shared {
 impl CacheManager {
     /// How much there is.
     pub fn counts(&self) -> Counts {
-        let homes = self.shared.homes.read();
+        let homes = self.shared.all_homes();
         let usages = self.shared.usages.read();
         Counts {
-            instances: homes.len(),
-            keys: homes.values().map(|home| home.index.len()).sum(),
+            instances: self.shared.homes.read().len(),
+            keys: homes.iter().map(|home| home.index.len()).sum(),
             bytes: usages.values().map(|usage| usage.now().total()).sum(),
             sessions: self.shared.sessions.len(),
         }
+    }
+
+    /// What was done since it was opened.
+    pub fn activity(&self) -> Activity {
+        self.shared.stats.now()
     }
 
     /// Keys of one instance, in any state; 0 for one without blocks.

@@ -13,11 +13,11 @@ pub enum MetaState {
     Masked,
     /// There is no location.
     NotFound,
-    /// Its first location is being written.
+    /// Its first location that stays is being written.
     Writing,
-    /// Its first location may be read.
+    /// Its first location that stays may be read.
     Serving,
-    /// Its first location is on its way out.
+    /// All its locations are on their way out.
     Deleting,
 }
 
@@ -38,9 +38,9 @@ impl MetaState {
 pub struct Meta<'a> {
     /// What state the key is in.
     pub state: MetaState,
-    /// The name of its first location.
+    /// The name of that location.
     pub id: Option<LocationId>,
-    /// Its first location, or a placeholder.
+    /// That location, or a placeholder.
     pub view: View<'a>,
 }
 
@@ -69,8 +69,9 @@ impl CacheManager {
         let keys = self.keys(&home, request.blocks)?;
         let mut firsts: Vec<Option<Location>> = Vec::with_capacity(keys.len());
         home.index.inspect(keys.iter().copied(), |_, locations| {
-            let mut stored = locations.iter().filter(|l| l.state() != State::Reserved);
-            firsts.push(stored.next().copied());
+            let stored = locations.iter().filter(|l| l.state() != State::Reserved);
+            // A key that is being deleted may have been written again since.
+            firsts.push(stored.min_by_key(|l| l.state() == State::Deleting).copied());
         });
         let named = home.named(&self.shared.storages.list());
         for (at, (key, first)) in keys.iter().zip(firsts).enumerate() {

@@ -18,9 +18,11 @@ use crate::{
     home::Home,
     manager::{Counts, Shared},
     mask::Success,
-    ops::{DefineStorage, End, Ending, KIND, Locations, Op, OpenSession, Remove, Start, VERSION},
+    ops::{
+        DefineInstance, DefineStorage, End, Ending, KIND, Locations, Op, OpenSession, Remove,
+        Start, VERSION,
+    },
     sessions::Session,
-    usage::ByType,
 };
 
 /// What [`CacheManager::open`] found.
@@ -38,8 +40,8 @@ pub struct Recovered {
 /// What a manager lives in.
 #[derive(Clone, Debug)]
 pub struct Surroundings {
-    /// The instances. Recovered before the cache: blocks of instances that it does not know are
-    /// left out and reported.
+    /// The instances. Recovered before the cache: blocks of instances that it does not know any
+    /// more are deleted.
     pub registry: Arc<Registry>,
     /// The clock of everything.
     pub clock: Arc<dyn Clock>,
@@ -73,8 +75,8 @@ pub struct Content {
 }
 
 impl Content {
-    /// Replays a journal. Blocks of instances that are not `owned` are left out like those of
-    /// instances that are not registered. Dropping the future stops it; it can be done again.
+    /// Replays a journal. Blocks of instances that are not `owned` are left out and reported, as are
+    /// those of unknown ones while the registry is not complete. Dropping the future stops it; it can be done again.
     ///
     /// # Errors
     /// [`Error::Fenced`]; [`Error::NotStored`] when the journal cannot be read now;
@@ -87,7 +89,11 @@ impl Content {
         let mut loader = Loader {
             registry: &surroundings.registry,
             owned,
-            shared: Shared::new(surroundings.clock.clone(), &surroundings.config),
+            shared: Shared::new(
+                surroundings.registry.clone(),
+                surroundings.clock.clone(),
+                &surroundings.config,
+            ),
             sessions: HashMap::new(),
             ended: Vec::new(),
             skipped: HashMap::new(),
@@ -227,9 +233,11 @@ impl Loader<'_> {
         for op in Op::decode_all(bytes) {
             match op {
                 Ok(Op::DefineStorage(op)) => self.define_storage(&op),
+                Ok(Op::DefineInstance(op)) => self.define_instance(&op),
                 Ok(Op::Start(op)) => self.start(op),
                 Ok(Op::End(op)) => self.end(op),
                 Ok(Op::Remove(op)) => self.remove(&op),
+                Ok(Op::Delete(op)) => self.delete(&op),
                 Ok(Op::Locations(op)) => self.locations(&op),
                 Ok(Op::OpenSession(op)) => self.open_session(op),
                 Ok(Op::FinishedSession(op)) => self.ended.push((op.session, op.success)),
@@ -255,6 +263,27 @@ impl Loader<'_> {
                 "storage number {} is not usable: {reason}",
                 op.number
             ));
+        }
+    }
+
+    fn define_instance(&mut self, op: &DefineInstance) {
+        let instance = match serde_json::from_str::<Instance>(&op.config) {
+            Ok(instance) => Arc::new(instance),
+            Err(error) => return self.not_understood(format!("a registration: {error}")),
+        };
+        let usage = self.shared.usage(&instance.group);
+        let home = Home::new(instance, usage);
+        home.set_defined();
+        if let Some(registered) = self.registered(&home.id, home.fingerprint) {
+            registered.set_defined();
+            return;
+        }
+        let registered = self.registry.instance(&home.id);
+        let is_owned = registered.is_none_or(|instance| (self.owned)(&instance));
+        let is_known = self.gone(&home.id, home.fingerprint).is_some();
+        // What the registry could not read, or has given to another journal, is not gone.
+        if is_owned && !is_known && self.registry.is_complete() {
+            self.shared.retire_home(Arc::new(home));
         }
     }
 
@@ -302,24 +331,48 @@ impl Loader<'_> {
         home.index.restore(&locations, self.shared.now_s());
     }
 
-    /// The home that an operation speaks of; none, and a note, when it is gone.
+    /// The home that an operation speaks of; none, and a note, when nobody knows it.
     fn home(&mut self, instance_id: &str, fingerprint: u64) -> Option<Arc<Home>> {
-        let Some(instance) = self.registry.instance(instance_id) else {
-            self.skip(format!("instance `{instance_id}` is not registered"));
-            return None;
-        };
-        if !(self.owned)(&instance) {
+        if let Some(instance) = self.registry.instance(instance_id)
+            && !(self.owned)(&instance)
+        {
             self.skip(format!(
                 "instance `{instance_id}` belongs to another journal"
             ));
             return None;
         }
-        let home = self.shared.home(instance);
-        if home.fingerprint != fingerprint {
-            self.skip(format!("instance `{instance_id}` was registered anew"));
-            return None;
+        let registered = self.registered(instance_id, fingerprint);
+        let home = registered.or_else(|| self.gone(instance_id, fingerprint));
+        if home.is_none() {
+            self.skip(format!(
+                "instance `{instance_id}` is not registered any more"
+            ));
         }
-        Some(home)
+        home
+    }
+
+    /// The home of that registration, when it stands.
+    fn registered(&self, instance_id: &str, fingerprint: u64) -> Option<Arc<Home>> {
+        let instance = self.registry.instance(instance_id);
+        let instance = instance.filter(|instance| (self.owned)(instance))?;
+        let home = self.shared.home(instance);
+        (home.fingerprint == fingerprint).then_some(home)
+    }
+
+    /// The home of that registration, when it is gone.
+    fn gone(&self, instance_id: &str, fingerprint: u64) -> Option<Arc<Home>> {
+        let retired = self.shared.retired.read();
+        let mut homes = retired.iter();
+        let same = |home: &&Arc<Home>| &*home.id == instance_id && home.fingerprint == fingerprint;
+        homes.find(same).cloned()
+    }
+
+    /// All homes of an instance, whatever their registration.
+    fn homes_of(&self, instance_id: &str) -> Vec<Arc<Home>> {
+        let homes = self.shared.homes.read();
+        let retired = self.shared.retired.read();
+        let gone = retired.iter().filter(|home| &*home.id == instance_id);
+        gone.chain(homes.get(instance_id)).cloned().collect()
     }
 
     fn is_defined(&mut self, storage: u16) -> bool {
@@ -350,12 +403,18 @@ impl Loader<'_> {
     }
 
     fn remove(&mut self, op: &Remove) {
-        // Without a home nothing of it was restored.
-        let homes = self.shared.homes.read();
-        if let Some(home) = homes.get(op.instance.as_str()) {
+        // A grant is given once, so it meets the locations of one registration only. Without a home
+        // nothing of it was restored.
+        for home in self.homes_of(&op.instance) {
             for removed in &op.removed {
                 home.index.release(&removed.keys, removed.grant, |_, _| {});
             }
+        }
+    }
+
+    fn delete(&mut self, op: &Remove) {
+        for home in self.homes_of(&op.instance) {
+            home.index.retire(op.locations(), |_, _| {});
         }
     }
 
@@ -372,14 +431,8 @@ impl Loader<'_> {
     fn finish(self) -> (Shared, Vec<(String, u64)>) {
         let shared = self.shared;
         let storages = shared.storages.list();
-        for home in shared.homes.read().values() {
-            let mut bytes = ByType::default();
-            home.index.scan(0, usize::MAX, |_, locations, _| {
-                locations
-                    .iter()
-                    .for_each(|l| home.count(&storages, l, &mut bytes));
-            });
-            home.usage.found(bytes);
+        for home in shared.all_homes() {
+            home.take_stock(&storages);
         }
         let now = shared.clock.now();
         for (id, session) in self.sessions {

@@ -6,7 +6,7 @@ use kvcm_index::{Location, State};
 use kvcm_journal::RequestKey;
 
 use crate::{
-    CacheManager, RemoveRequest, RequestOutcome, Result, TrimRequest, TrimStrategy,
+    CacheManager, RemoveRequest, RequestOutcome, Result, TrimRequest, TrimStrategy, events,
     home::Home,
     manager::{BLOCKS, has_blocks, require},
     ops::{Op, Remove, Request},
@@ -18,10 +18,11 @@ const STEP: usize = 4096;
 impl CacheManager {
     /// Removes all locations of the keys, whatever their state; absent keys are no error. A key
     /// whose start is not acknowledged yet comes after the removal and stays. Returns how many
-    /// locations went.
+    /// locations are on their way out now.
     ///
-    /// The keys can be written again at once, at paths that were never granted before. The stored
-    /// bytes are not deleted.
+    /// From then on nobody reads them, and the keys can be written again at once, at paths that
+    /// were never granted before. Their bytes are deleted after the group's
+    /// `delay_before_delete_ms`.
     ///
     /// # Errors
     /// [`MissingFields`](crate::Error::MissingFields), too many keys,
@@ -41,7 +42,7 @@ impl CacheManager {
     }
 
     /// Removes every block that the instance has when the call begins. Blocks that are written
-    /// meanwhile may stay. Returns how many locations went.
+    /// meanwhile may stay. Returns how many locations are on their way out now.
     ///
     /// # Errors
     /// [`MissingFields`](crate::Error::MissingFields),
@@ -56,27 +57,35 @@ impl CacheManager {
     }
 
     /// Removes every block of an instance that has been removed from the registry, and forgets
-    /// it. Returns how many locations went.
+    /// it. Returns how many locations are on their way out now.
     ///
     /// # Errors
-    /// Those of the journal: call it again.
+    /// Those of the journal: the rest goes later.
     pub async fn drop_instance(&self, instance_id: &str) -> Result<usize> {
-        let home = self.shared.homes.read().get(instance_id).cloned();
+        let home = self.shared.homes.write().remove(instance_id);
         let Some(home) = home else {
             return Ok(0);
         };
-        let removed = self.remove_all(Arc::clone(&home), None).await?;
-        let mut homes = self.shared.homes.write();
-        // A registration that came meanwhile has a home of its own, or goes on with this one.
-        let registered = self.registry.instance(instance_id).is_some();
-        if !registered
-            && homes
-                .get(instance_id)
-                .is_some_and(|h| Arc::ptr_eq(h, &home))
-        {
-            homes.remove(instance_id);
+        self.shared.retire_home(Arc::clone(&home));
+        self.remove_all(home, None).await
+    }
+
+    /// Removes what there is in the homes of registrations that are gone, and forgets those that
+    /// are empty. True when there are more.
+    ///
+    /// # Errors
+    /// Those of the journal: try again.
+    pub(crate) async fn empty_retired(&self) -> Result<bool> {
+        let homes = self.shared.retired.read().clone();
+        for home in homes {
+            if home.staying_keys() > 0 {
+                self.remove_all(home, None).await?;
+            }
         }
-        Ok(removed)
+        let mut homes = self.shared.retired.write();
+        // A start that holds the home and is not acknowledged yet has its keys in the index.
+        homes.retain(|home| !home.index.is_empty());
+        Ok(!homes.is_empty())
     }
 
     /// The last batch holds the record of the request: before that, it is not done.
@@ -102,12 +111,30 @@ impl CacheManager {
         gone: Gone,
         recorded: Option<Request>,
     ) -> Result<usize> {
-        let op = gone.0;
         let shared = Arc::clone(&self.shared);
-        let removed = op.removed.clone();
+        let told = Arc::clone(&home);
+        let settled = move |count| {
+            if count > 0 {
+                shared.stats.removed.add(count);
+                events::removed(&told, count);
+            }
+        };
+        self.commit_deletion(home, gone, recorded, settled).await
+    }
+
+    /// Sends locations on their way out, and tells `settled` how many there were.
+    pub(crate) async fn commit_deletion(
+        &self,
+        home: Arc<Home>,
+        gone: Gone,
+        recorded: Option<Request>,
+        settled: impl FnOnce(usize) + Send + 'static,
+    ) -> Result<usize> {
+        let removed = gone.0;
+        let shared = Arc::clone(&self.shared);
         let mut ops = Vec::new();
-        if !removed.is_empty() {
-            ops.push(Op::Remove(op));
+        if !removed.removed.is_empty() {
+            ops.push(Op::Delete(removed.clone()));
         }
         // A request that removes nothing is recorded too: a late repeat would find something.
         ops.extend(shared.answered.begin(recorded.as_ref()));
@@ -117,17 +144,13 @@ impl CacheManager {
         let settle = move |stored: bool| {
             let now = shared.clock.now();
             shared.answered.settle(recorded, stored, now);
-            let mut count = 0;
-            if stored {
-                home.freeing(&shared.storages.list(), |drop| {
-                    for part in &removed {
-                        home.index.release(&part.keys, part.grant, |key, location| {
-                            count += 1;
-                            drop(key, location);
-                        });
-                    }
-                });
+            if !stored {
+                return 0;
             }
+            let count = shared.retire(&home, |retired| {
+                home.index.retire(removed.locations(), retired);
+            });
+            settled(count);
             count
         };
         self.log.commit(&ops, settle).await
@@ -142,19 +165,17 @@ const fn done(key: RequestKey) -> Request {
 }
 
 /// Collects the locations that go.
-struct Gone(Remove);
+pub(crate) struct Gone(Remove);
 
 impl Gone {
-    fn new(home: &Home) -> Self {
-        Self(Remove {
-            instance: home.id.as_ref().to_owned(),
-            removed: Vec::new(),
-        })
+    pub(crate) fn new(home: &Home) -> Self {
+        Self(Remove::of(&home.id))
     }
 
-    fn add(&mut self, key: i64, locations: &[Location]) {
+    /// All of a key, so far as they are acknowledged and not on their way out already.
+    pub(crate) fn add(&mut self, key: i64, locations: &[Location]) {
         for location in locations {
-            if location.state() != State::Reserved {
+            if matches!(location.state(), State::Writing | State::Serving) {
                 self.0.push(key, location.grant());
             }
         }

@@ -1,7 +1,7 @@
 //! The open write sessions, and those that ended a short while ago.
 
 use std::{
-    collections::{BTreeSet, HashMap, VecDeque},
+    collections::{BTreeSet, HashMap, HashSet, VecDeque},
     sync::Arc,
     time::Duration,
 };
@@ -54,6 +54,8 @@ pub(crate) struct Sessions<I> {
 #[derive(Debug)]
 struct Inner<I> {
     open: HashMap<SessionId, Held<I>>,
+    /// The grants of the open ones.
+    grants: HashSet<Grant>,
     deadlines: BTreeSet<(Moment, SessionId)>,
     ended: HashMap<SessionId, Success>,
     /// When each of `ended` is forgotten, oldest first.
@@ -81,6 +83,7 @@ impl<I> Sessions<I> {
         Self {
             inner: Mutex::new(Inner {
                 open: HashMap::new(),
+                grants: HashSet::new(),
                 deadlines: BTreeSet::new(),
                 ended: HashMap::new(),
                 forget: VecDeque::new(),
@@ -95,10 +98,16 @@ impl<I> Sessions<I> {
         self.inner.lock().open.len()
     }
 
+    /// Whether the session that was given this grant is open: its keys may be being written.
+    pub(crate) fn is_open(&self, grant: Grant) -> bool {
+        self.inner.lock().grants.contains(&grant)
+    }
+
     /// A session begins its life, or a recovered one begins it again.
     pub(crate) fn open(&self, id: SessionId, session: Session<I>, now: Moment) {
         let deadline = now + session.life;
         let mut inner = self.inner.lock();
+        inner.grants.insert(session.grant);
         inner.open.insert(
             id,
             Held {
@@ -190,6 +199,7 @@ impl<I> Sessions<I> {
         let mut inner = self.inner.lock();
         if let Some(held) = inner.open.remove(&id) {
             inner.deadlines.remove(&(held.deadline, id));
+            inner.grants.remove(&held.session.grant);
         }
         if let Some(success) = outcome {
             inner.ended.insert(id, success);

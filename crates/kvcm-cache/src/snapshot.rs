@@ -1,6 +1,6 @@
 //! The whole state in one piece, so that the journal does not grow for ever.
 
-use std::{mem, sync::Arc, time::Duration};
+use std::{mem, time::Duration};
 
 use kvcm_index::{Location, State};
 use kvcm_journal::{LogSize, Snapshot};
@@ -8,7 +8,7 @@ use kvcm_journal::{LogSize, Snapshot};
 use crate::{
     CacheManager, Error, Result,
     home::Home,
-    ops::{DefineStorage, FinishedSession, Locations, Op, OpenSession, VERSION},
+    ops::{DefineInstance, DefineStorage, FinishedSession, Locations, Op, OpenSession, VERSION},
 };
 
 /// A chunk is closed once it has so many bytes.
@@ -56,6 +56,9 @@ impl CacheManager {
         for known in self.shared.storages.list().iter() {
             chunks.push(&Op::DefineStorage(DefineStorage::of(known)));
         }
+        for home in self.shared.all_homes() {
+            chunks.push(&Op::DefineInstance(DefineInstance::of(&home)));
+        }
         for request in self.shared.answered.all() {
             chunks.push(&Op::Request(request));
         }
@@ -73,8 +76,7 @@ impl CacheManager {
         for (session, success) in finished {
             chunks.push(&Op::FinishedSession(FinishedSession { session, success }));
         }
-        let homes: Vec<Arc<Home>> = self.shared.homes.read().values().cloned().collect();
-        for home in homes {
+        for home in self.shared.all_homes() {
             let mut cursor = Some(0);
             while let Some(from) = cursor {
                 let mut runs = Runs::new(&home);

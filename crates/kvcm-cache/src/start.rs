@@ -157,7 +157,10 @@ impl CacheManager {
             if stored {
                 if let Some(storage) = storage {
                     storage.set_defined();
+                    home.share_files(&storage, grant, keys.len());
                 }
+                home.set_defined();
+                shared.stats.sessions_started.add(1);
                 home.index.confirm(&keys, grant);
                 let session = Session {
                     instance_id: Arc::clone(&home.id),
@@ -339,8 +342,9 @@ fn operations(session: SessionId, granted: &Granted, life: std::time::Duration) 
         group_of_key,
         keys: granted.keys.to_vec(),
     });
-    let definition = storage.and_then(Known::definition).map(Op::DefineStorage);
-    definition.into_iter().chain([start]).collect()
+    let storage = storage.and_then(Known::definition).map(Op::DefineStorage);
+    let instance = granted.home.definition().map(Op::DefineInstance);
+    storage.into_iter().chain(instance).chain([start]).collect()
 }
 
 fn wanted(home: &Home, names: &[String], keys: usize) -> Result<Wanted> {

@@ -5,12 +5,20 @@ use parking_lot::Mutex;
 
 use crate::{Capacity, Error, Result};
 
-/// The bytes of all locations of a group's instances, in any state: what was granted counts,
-/// whether it is written yet or not.
+/// The bytes of all locations of a group's instances, in any state: what was granted counts, whether
+/// it is written yet or not, until the bytes are deleted.
 #[derive(Debug)]
 pub(crate) struct Usage {
     group: Box<str>,
-    bytes: Mutex<ByType>,
+    bytes: Mutex<Bytes>,
+}
+
+#[derive(Debug, Default)]
+struct Bytes {
+    granted: ByType,
+    /// Those of them that are on their way out: they count for quotas, for they are still there,
+    /// and not for eviction, for they will be gone.
+    leaving: ByType,
 }
 
 /// Bytes by kind of storage; VCNS counts as 3FS.
@@ -31,6 +39,19 @@ impl ByType {
     /// Bytes of all kinds.
     pub(crate) fn total(&self) -> u64 {
         self.0.iter().sum()
+    }
+
+    fn plus(&mut self, more: Self) {
+        for (bytes, more) in self.0.iter_mut().zip(more.0) {
+            *bytes += more;
+        }
+    }
+
+    fn minus(&mut self, less: Self) {
+        for (bytes, less) in self.0.iter_mut().zip(less.0) {
+            debug_assert!(*bytes >= less, "more bytes came back than were taken");
+            *bytes = bytes.saturating_sub(less);
+        }
     }
 }
 
@@ -53,7 +74,20 @@ impl Usage {
 
     /// What is used now.
     pub(crate) fn now(&self) -> ByType {
-        *self.bytes.lock()
+        self.bytes.lock().granted
+    }
+
+    /// What is used now, and what of it is on its way out.
+    pub(crate) fn both(&self) -> (ByType, ByType) {
+        let bytes = self.bytes.lock();
+        (bytes.granted, bytes.leaving)
+    }
+
+    /// What is used once all that is on its way out has gone.
+    pub(crate) fn staying(&self) -> ByType {
+        let (mut staying, leaving) = self.both();
+        staying.minus(leaving);
+        staying
     }
 
     /// Takes `requested` bytes in the first of `kinds` that has room for them, and returns its
@@ -67,7 +101,7 @@ impl Usage {
         kinds: impl IntoIterator<Item = StorageType>,
         requested: u64,
     ) -> Result<usize> {
-        let mut bytes = self.bytes.lock();
+        let bytes = &mut self.bytes.lock().granted;
         let total = bytes.total();
         let full = |limit: String, used, capacity| {
             Error::Capacity(Capacity {
@@ -101,21 +135,23 @@ impl Usage {
         Err(refusal.unwrap_or_else(|| Error::Internal("there is no storage to write to".into())))
     }
 
-    /// Gives bytes back.
-    pub(crate) fn give_back(&self, freed: ByType) {
+    /// Bytes are on their way out.
+    pub(crate) fn leave(&self, leaving: ByType) {
+        self.bytes.lock().leaving.plus(leaving);
+    }
+
+    /// Gives bytes back, of which `left` were on their way out.
+    pub(crate) fn give_back(&self, freed: ByType, left: ByType) {
         let mut bytes = self.bytes.lock();
-        for (used, freed) in bytes.0.iter_mut().zip(freed.0) {
-            debug_assert!(*used >= freed, "more bytes came back than were taken");
-            *used = used.saturating_sub(freed);
-        }
+        bytes.granted.minus(freed);
+        bytes.leaving.minus(left);
     }
 
     /// Adds what a recovery found.
-    pub(crate) fn found(&self, found: ByType) {
+    pub(crate) fn found(&self, granted: ByType, leaving: ByType) {
         let mut bytes = self.bytes.lock();
-        for (used, found) in bytes.0.iter_mut().zip(found.0) {
-            *used += found;
-        }
+        bytes.granted.plus(granted);
+        bytes.leaving.plus(leaving);
     }
 }
 
@@ -184,7 +220,11 @@ mod tests {
         assert!(error.to_string().contains("hf3fs"), "{error}");
         let mut freed = ByType::default();
         freed.add(Hf3fs, 40);
-        usage.give_back(freed);
+        usage.leave(freed);
+        assert!(usage.take(&group, [Hf3fs], 50).is_err(), "still there");
+        assert_eq!(usage.staying().of(Hf3fs), 0);
+        usage.give_back(freed, freed);
         assert_eq!(usage.take(&group, [Hf3fs, File], 50).unwrap(), 0);
+        assert_eq!((usage.both().1.total(), usage.staying().of(Hf3fs)), (0, 50));
     }
 }

@@ -43,13 +43,8 @@ async fn a_session_ends_when_its_time_is_up_and_its_keys_are_free() {
     assert_eq!(f.cache.counts().sessions, 1);
     assert_eq!(f.states(&[1]), ["WRITING"]);
     sleep(Duration::from_millis(110)).await;
-    assert_eq!(
-        f.cache.counts(),
-        kvcm_cache::Counts {
-            instances: 1,
-            ..Default::default()
-        }
-    );
+    assert_eq!(f.cache.counts().sessions, 0);
+    assert_eq!(f.states(&[1, 2]), ["DELETING", "DELETING"]);
     let error = f.finish(&id, Mask::Offset(2)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::SessionGone);
     start_for(&f, &[1, 2], 5).await;
@@ -65,8 +60,8 @@ async fn a_thousand_sessions_that_are_due_at_once_end_at_once() {
     }
     sleep(Duration::from_millis(1_100)).await;
     assert_eq!(f.cache.counts().sessions, 0);
-    assert_eq!(f.cache.counts().keys, 0);
-    assert_eq!(f.cache.counts().bytes, 0);
+    assert_eq!(f.cache.activity().sessions_expired, 1000);
+    assert_eq!(f.states(&[0, 999]), ["DELETING", "DELETING"]);
     expiry.abort();
 }
 
@@ -78,7 +73,7 @@ async fn a_shorter_session_that_comes_later_wakes_the_expiry_first() {
     sleep(Duration::from_millis(100)).await;
     start_for(&f, &[2], 1).await;
     sleep(Duration::from_millis(1_100)).await;
-    assert_eq!(f.states(&[1, 2]), ["WRITING", "NOT_FOUND"]);
+    assert_eq!(f.states(&[1, 2]), ["WRITING", "DELETING"]);
     expiry.abort();
 }
 
@@ -93,9 +88,9 @@ async fn no_timeout_means_the_default_and_a_huge_one_the_most() {
     sleep(Duration::from_secs(29)).await;
     assert_eq!(f.states(&[1, 2, 3]), ["SERVING", "WRITING", "WRITING"]);
     sleep(Duration::from_secs(2)).await;
-    assert_eq!(f.states(&[2, 3]), ["NOT_FOUND", "WRITING"]);
+    assert_eq!(f.states(&[2, 3]), ["DELETING", "WRITING"]);
     sleep(Duration::from_secs(1770)).await;
-    assert_eq!(f.states(&[1, 3]), ["SERVING", "NOT_FOUND"]);
+    assert_eq!(f.states(&[1, 3]), ["SERVING", "DELETING"]);
     expiry.abort();
 }
 
@@ -121,7 +116,7 @@ async fn an_expiry_that_the_journal_refuses_is_tried_again() {
     assert_eq!(f.states(&[1]), ["WRITING"]);
     f.journal.faults().heal();
     sleep(Duration::from_millis(200)).await;
-    assert_eq!(f.states(&[1]), ["NOT_FOUND"]);
+    assert_eq!(f.states(&[1]), ["DELETING"]);
     expiry.abort();
 }
 

@@ -1,5 +1,6 @@
 //! Random histories of one instance against a plain model: never two writers for one key, a finish
-//! counts once, and a failover changes nothing.
+//! counts once, a key is written only in the name of an open session, what has ended goes once its
+//! time has come, and a failover changes nothing.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -12,7 +13,7 @@ use std::{
 };
 
 use common::{Entry, Fixture, granted, start};
-use kvcm_cache::{Config, ErrorKind, Mask, StartRequest};
+use kvcm_cache::{ErrorKind, Mask, StartRequest};
 use kvcm_clock::{Clock, ManualClock};
 use proptest::prelude::*;
 
@@ -26,6 +27,8 @@ enum Step {
     Advance(u64),
     Snapshot,
     FailOver,
+    /// A second passes, and the bytes of what is due are deleted.
+    Delete,
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -39,6 +42,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (0u64..8).prop_map(Step::Advance),
         1 => Just(Step::Snapshot),
         2 => Just(Step::FailOver),
+        2 => Just(Step::Delete),
     ]
 }
 
@@ -64,13 +68,15 @@ struct Model {
     now: u64,
     /// The session that writes it, by number, or the entry that serves.
     keys: HashMap<i64, Key>,
+    /// Keys on their way out, with the session that was given the location.
+    leaving: Vec<(i64, usize)>,
     sessions: Vec<Session>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 enum Key {
     Writing(usize),
-    Serving(Entry),
+    Serving(usize, Entry),
 }
 
 impl Model {
@@ -79,12 +85,32 @@ impl Model {
         for ((key, entry), written) in keys.iter().zip(entries).zip(written) {
             if self.keys.get(key) == Some(&Key::Writing(session)) {
                 if *written {
-                    self.keys.insert(*key, Key::Serving(entry.clone()));
+                    let serving = Key::Serving(session, entry.clone());
+                    self.keys.insert(*key, serving);
                 } else {
                     self.keys.remove(key);
+                    self.leaving.push((*key, session));
                 }
             }
         }
+    }
+
+    /// A key goes; whether it was there.
+    fn remove(&mut self, key: i64) -> bool {
+        let (Some(Key::Writing(session)) | Some(Key::Serving(session, _))) = self.keys.remove(&key)
+        else {
+            return false;
+        };
+        self.leaving.push((key, session));
+        true
+    }
+
+    fn delete(&mut self, before: &[(i64, usize)]) {
+        let sessions = &self.sessions;
+        self.leaving.retain(|gone| {
+            // What may still be written stays.
+            !before.contains(gone) || sessions[gone.1].end.is_none()
+        });
     }
 
     fn expire(&mut self) {
@@ -108,28 +134,35 @@ async fn check(f: &Fixture, model: &Model) {
     let keys: Vec<i64> = (0..10).collect();
     for (key, state) in keys.iter().zip(f.states(&keys)) {
         let expected = match model.keys.get(key) {
+            None if model.leaving.iter().any(|(gone, _)| gone == key) => "DELETING",
             None => "NOT_FOUND",
-            Some(Key::Writing(_)) => "WRITING",
-            Some(Key::Serving(_)) => "SERVING",
+            Some(Key::Writing(session)) => {
+                assert_eq!(model.sessions[*session].end, None, "key {key} is an orphan");
+                "WRITING"
+            }
+            Some(Key::Serving(..)) => "SERVING",
         };
         assert_eq!(state, expected, "key {key}");
         let found = f.prefix(&[*key]);
         match model.keys.get(key) {
-            Some(Key::Serving(entry)) => assert_eq!(found, std::slice::from_ref(entry)),
+            Some(Key::Serving(_, entry)) => assert_eq!(found, std::slice::from_ref(entry)),
             _ => assert_eq!(found, []),
         }
     }
     let counts = f.cache.counts();
-    assert_eq!(counts.keys, model.keys.len());
-    assert_eq!(counts.bytes, 1024 * model.keys.len() as u64);
+    let leaving = model.leaving.iter().map(|(key, _)| key);
+    let there: HashSet<_> = leaving.chain(model.keys.keys()).collect();
+    assert_eq!(counts.keys, there.len());
+    let locations = model.leaving.len() + model.keys.len();
+    assert_eq!(counts.bytes, 1024 * locations as u64);
     let open = model.sessions.iter().filter(|s| s.end.is_none()).count();
     assert_eq!(counts.sessions, open);
 }
 
 async fn run(steps: Vec<Step>) {
     let clock = ManualClock::default();
-    let mut f = Fixture::empty(Arc::new(clock.clone()), Config::default()).await;
-    f.simple().await;
+    // Nothing has to be there to be deleted.
+    let mut f = Fixture::objects(Arc::new(clock.clone())).await;
     let mut model = Model::default();
     let mut paths = HashSet::new();
     for step in steps {
@@ -195,15 +228,24 @@ async fn run(steps: Vec<Step>) {
                 assert_eq!(kind, expected, "{result:?}");
             }
             Step::Remove(keys) => {
-                let there: HashSet<_> = keys
-                    .iter()
-                    .filter(|key| model.keys.remove(key).is_some())
-                    .collect();
-                assert_eq!(f.remove(&keys).await.unwrap(), there.len());
+                let there = keys.iter().filter(|key| model.remove(**key)).count();
+                assert_eq!(f.remove(&keys).await.unwrap(), there);
             }
             Step::Trim => {
                 assert_eq!(f.trim().await.unwrap(), model.keys.len());
-                model.keys.clear();
+                for key in 0..10 {
+                    model.remove(key);
+                }
+            }
+            Step::Delete => {
+                let before = model.leaving.clone();
+                f.delete_due().await;
+                clock.advance(Duration::from_secs(1));
+                model.now += 1;
+                f.cache.expire(clock.now()).await.unwrap();
+                model.expire();
+                f.delete_due().await;
+                model.delete(&before);
             }
             Step::Advance(seconds) => {
                 clock.advance(Duration::from_secs(seconds));

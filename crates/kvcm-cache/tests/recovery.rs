@@ -32,7 +32,7 @@ async fn the_next_leader_has_the_same_locations_counts_and_sessions() {
     assert_eq!(f.prefix(&[3]), written[2..]);
     assert_eq!(
         f.states(&[2, 4, 5, 6, 7]),
-        ["NOT_FOUND", "WRITING", "WRITING", "NOT_FOUND", "SERVING"]
+        ["DELETING", "WRITING", "WRITING", "DELETING", "SERVING"]
     );
     // A repeat of a finish whose answer was lost with the old leader.
     f.finish(closed.session_id.as_str(), mask).await.unwrap();
@@ -53,7 +53,7 @@ async fn a_session_that_expired_is_gone_for_the_next_leader_too() {
     clock.advance(Duration::from_secs(60));
     assert_eq!(f.cache.expire(clock.now()).await.unwrap(), 1);
     f.fail_over().await;
-    assert_eq!(f.states(&[1]), ["NOT_FOUND"]);
+    assert_eq!(f.states(&[1]), ["DELETING"]);
     let late = f.finish(started.session_id.as_str(), Mask::Offset(1)).await;
     assert_eq!(late.unwrap_err().kind(), ErrorKind::SessionGone);
 }
@@ -94,47 +94,69 @@ async fn a_snapshot_and_what_came_after_it_give_the_same_state() {
 }
 
 #[tokio::test]
-async fn blocks_of_instances_that_are_gone_or_new_are_left_out_and_told() {
-    let mut f = Fixture::new().await;
-    f.register("i2", &["tp0"], &[]).await;
+async fn blocks_of_registrations_that_are_gone_are_deleted_by_the_next_leader() {
+    let clock = ManualClock::default();
+    let mut f = Fixture::objects(Arc::new(clock.clone())).await;
     f.write(&[1]).await;
+    f.start(&[2]).await.unwrap();
     f.registry.remove_instance("i1").await.unwrap();
     let recovered = f.fail_over().await;
-    let gone = ("instance `i1` is not registered".to_owned(), 1);
-    assert_eq!(recovered.skipped, [gone]);
+    assert_eq!(recovered.skipped, []);
+    assert_eq!(f.cache.counts().bytes, 2048);
+    // Registered anew, with other specs; the blocks of before are another registration's.
     f.register("i1", &["tp0", "tp1"], &[]).await;
+    f.write(&[1]).await;
     let recovered = f.fail_over().await;
-    let anew = ("instance `i1` was registered anew".to_owned(), 1);
-    assert_eq!(recovered.skipped, [anew]);
-    assert_eq!(f.states(&[1]), ["NOT_FOUND"]);
-    assert_eq!(f.cache.counts().bytes, 0);
+    assert_eq!(recovered.skipped, []);
+    assert_eq!(f.states(&[1, 2]), ["SERVING", "NOT_FOUND"]);
+    assert_eq!(f.cache.counts().bytes, 2048 + 2048);
+    f.delete_due().await;
+    f.cache.snapshot().await.unwrap();
+    f.fail_over().await;
+    f.delete_due().await;
+    clock.advance(Duration::from_secs(120));
+    f.cache.expire(clock.now()).await.unwrap();
+    f.delete_due().await;
+    f.delete_all(&clock).await;
+    assert_eq!(f.states(&[1]), ["SERVING"]);
+    assert_eq!(f.cache.counts().bytes, 2048);
+    // Nothing of it is left for those who come after.
+    f.fail_over().await;
+    assert_eq!(f.cache.counts().bytes, 2048);
 }
 
 #[tokio::test]
 async fn a_dropped_instance_leaves_nothing_behind() {
-    let mut f = Fixture::new().await;
+    let clock = ManualClock::default();
+    let mut f = Fixture::objects(Arc::new(clock.clone())).await;
     f.write(&(0..5000).collect::<Vec<_>>()).await;
     let started = f.start(&[-1]).await.unwrap();
     f.registry.remove_instance("i1").await.unwrap();
     assert_eq!(f.cache.drop_instance("i1").await.unwrap(), 5001);
     assert_eq!(f.cache.drop_instance("i1").await.unwrap(), 0);
-    assert_eq!((f.cache.counts().keys, f.cache.counts().bytes), (0, 0));
+    assert_eq!(f.cache.counts().instances, 0);
     let late = f.finish(started.session_id.as_str(), Mask::Offset(1)).await;
     assert_eq!(late.unwrap_err().kind(), ErrorKind::InstanceNotExist);
     f.register("i1", &["tp0"], &[]).await;
     f.fail_over().await;
     assert_eq!(f.prefix(&[1]), []);
-    assert_eq!(f.cache.counts().bytes, 0);
+    f.delete_due().await;
+    clock.advance(Duration::from_secs(120));
+    f.cache.expire(clock.now()).await.unwrap();
+    f.delete_all(&clock).await;
+    assert_eq!((f.cache.counts().keys, f.cache.counts().bytes), (0, 0));
 }
 
 #[tokio::test]
 async fn trim_removes_everything() {
-    let mut f = Fixture::new().await;
+    let clock = ManualClock::default();
+    let mut f = Fixture::objects(Arc::new(clock.clone())).await;
     f.write(&(0..10_000).collect::<Vec<_>>()).await;
     assert_eq!(f.trim().await.unwrap(), 10_000);
-    assert_eq!(f.cache.counts().keys, 0);
-    assert_eq!(f.cache.counts().bytes, 0);
+    assert_eq!(f.prefix(&[1]), []);
     assert_eq!(f.trim().await.unwrap(), 0);
+    f.delete_all(&clock).await;
+    assert_eq!((f.cache.counts().keys, f.cache.counts().bytes), (0, 0));
     f.fail_over().await;
     assert_eq!(f.cache.counts().keys, 0);
 }

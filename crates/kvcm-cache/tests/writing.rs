@@ -22,9 +22,8 @@ async fn a_finished_write_serves_the_locations_that_the_start_gave() {
     .await
     .unwrap();
     assert_eq!(f.prefix(&[1, 2, 3]), granted(&started)[..2]);
-    assert_eq!(f.states(&[1, 2, 3]), ["SERVING", "SERVING", "NOT_FOUND"]);
-    assert_eq!(f.cache.counts().keys, 2);
-    assert_eq!(f.cache.counts().bytes, 2048);
+    assert_eq!(f.states(&[1, 2, 3]), ["SERVING", "SERVING", "DELETING"]);
+    assert_eq!(f.cache.activity().added, 2);
     assert_eq!(f.cache.counts().sessions, 0);
 }
 
@@ -75,7 +74,7 @@ async fn the_same_finish_again_is_answered_again_and_another_is_not() {
     assert_eq!(error.kind(), ErrorKind::SessionGone);
     let text = error.to_string();
     assert!(text.contains("write_session_id has been deleted"), "{text}");
-    assert_eq!(f.states(&[1, 2]), ["SERVING", "NOT_FOUND"]);
+    assert_eq!(f.states(&[1, 2]), ["SERVING", "DELETING"]);
 }
 
 #[tokio::test]
@@ -97,8 +96,7 @@ async fn a_bad_finish_mask_ends_the_session_and_frees_its_keys() {
             let error = f.finish(id, again).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::SessionGone, "{error}");
         }
-        assert_eq!(f.cache.counts().keys, 0);
-        assert_eq!(f.cache.counts().bytes, 0);
+        assert_eq!(f.states(&[1, 2]), ["DELETING", "DELETING"]);
     }
 }
 
@@ -205,7 +203,8 @@ async fn too_many_keys_are_refused_as_a_whole_with_the_numbers() {
 
 #[tokio::test]
 async fn a_full_group_is_refused_and_names_the_quota() {
-    let f = Fixture::new().await;
+    let clock = ManualClock::default();
+    let f = Fixture::objects(Arc::new(clock.clone())).await;
     f.change_group(|group| group.quota.capacity = 3 * 1024)
         .await;
     f.write(&[1, 2]).await;
@@ -213,9 +212,13 @@ async fn a_full_group_is_refused_and_names_the_quota() {
     assert_eq!(error.kind(), ErrorKind::Capacity);
     assert!(error.to_string().contains("quota.capacity"), "{error}");
     assert_eq!(f.states(&[3]), ["NOT_FOUND"]);
-    // What is there already needs no room, and room that is freed can be used.
+    // What is there already needs no room, and room that is freed can be used: once the bytes are
+    // really gone.
     assert!(f.start(&[1, 2]).await.unwrap().granted.is_empty());
     f.remove(&[1]).await.unwrap();
+    let error = f.start(&[3, 4]).await.unwrap_err();
+    assert!(error.to_string().contains("2048 of 3072 bytes"), "{error}");
+    f.delete_all(&clock).await;
     assert_eq!(f.write(&[3, 4]).await.len(), 2);
     f.change_group(|group| group.quota.capacity = 0).await;
     let error = f.start(&[5]).await.unwrap_err();
@@ -227,8 +230,9 @@ async fn a_full_group_is_refused_and_names_the_quota() {
 }
 
 #[tokio::test]
-async fn a_failed_finish_gives_its_bytes_back() {
-    let f = Fixture::new().await;
+async fn a_failed_finish_gives_its_bytes_back_when_they_are_deleted() {
+    let clock = ManualClock::default();
+    let f = Fixture::objects(Arc::new(clock.clone())).await;
     f.change_group(|group| group.quota.capacity = 2 * 1024)
         .await;
     for _ in 0..5 {
@@ -236,6 +240,8 @@ async fn a_failed_finish_gives_its_bytes_back() {
         f.finish(started.session_id.as_str(), Mask::Offset(0))
             .await
             .unwrap();
+        f.start(&[1, 2]).await.unwrap_err();
+        f.delete_all(&clock).await;
     }
     assert_eq!(f.cache.counts().bytes, 0);
 }
@@ -291,7 +297,8 @@ async fn a_group_that_is_written_does_not_stand_for_another() {
 
 #[tokio::test]
 async fn replicas_are_written_until_there_are_enough() {
-    let f = Fixture::new().await;
+    let clock = ManualClock::default();
+    let f = Fixture::objects(Arc::new(clock.clone())).await;
     f.write(&[1]).await;
     let request = StartRequest {
         min_replica_count: 2,
@@ -308,6 +315,7 @@ async fn replicas_are_written_until_there_are_enough() {
     assert_eq!(read.len(), 2, "both are read");
     assert_eq!(f.cache.counts().bytes, 2048);
     assert_eq!(f.remove(&[1]).await.unwrap(), 2);
+    f.delete_all(&clock).await;
     assert_eq!(f.cache.counts().bytes, 0);
 }
 
@@ -400,7 +408,8 @@ async fn the_preferred_storage_type_comes_first_and_always_means_always() {
 
 #[tokio::test]
 async fn a_full_storage_type_is_passed_over() {
-    let f = Fixture::empty(Arc::new(ManualClock::default()), Config::default()).await;
+    let clock = ManualClock::default();
+    let f = Fixture::empty(Arc::new(clock.clone()), Config::default()).await;
     f.registry
         .add_storage(common::file("nfs_01"))
         .await
@@ -409,17 +418,18 @@ async fn a_full_storage_type_is_passed_over() {
         .add_storage(common::mooncake("mc"))
         .await
         .unwrap();
-    let mut group = group(&["nfs_01", "mc"]);
+    let mut group = group(&["mc", "nfs_01"]);
     group.quota.quota_config = vec![kvcm_registry::TypeQuota {
-        storage_type: kvcm_registry::StorageType::File,
+        storage_type: kvcm_registry::StorageType::Mooncake,
         capacity: 2 * 1024,
     }];
     f.registry.create_group(group).await.unwrap();
     f.register("i1", &["tp0"], &[]).await;
-    assert_eq!(f.write(&[1, 2]).await[0].0, 4);
-    assert_eq!(f.write(&[3]).await[0].0, 2);
+    assert_eq!(f.write(&[1, 2]).await[0].0, 2);
+    assert_eq!(f.write(&[3]).await[0].0, 4);
     f.remove(&[1]).await.unwrap();
-    assert_eq!(f.write(&[4]).await[0].0, 4);
+    f.delete_all(&clock).await;
+    assert_eq!(f.write(&[4]).await[0].0, 2);
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@
 
 mod codec;
 mod end;
+mod instance;
 mod locations;
 mod remove;
 mod request;
@@ -16,6 +17,7 @@ mod storage;
 pub(crate) use codec::DecodeError;
 use codec::{Decoded, Put, Take};
 pub(crate) use end::{End, Ending};
+pub(crate) use instance::DefineInstance;
 pub(crate) use locations::Locations;
 pub(crate) use remove::Remove;
 #[cfg(test)]
@@ -36,7 +38,11 @@ pub(crate) enum Op {
     DefineStorage(DefineStorage),
     Start(Start),
     End(End),
+    /// The bytes are gone, the locations go.
     Remove(Remove),
+    /// Nobody reads these any more, their bytes are to be deleted.
+    Delete(Remove),
+    DefineInstance(DefineInstance),
     /// In snapshots only, as the next two.
     Locations(Locations),
     OpenSession(OpenSession),
@@ -56,6 +62,8 @@ enum Number {
     OpenSession = 6,
     FinishedSession = 7,
     Request = 8,
+    Delete = 20,
+    DefineInstance = 21,
 }
 
 impl Op {
@@ -70,6 +78,8 @@ impl Op {
             Self::OpenSession(_) => Number::OpenSession,
             Self::FinishedSession(_) => Number::FinishedSession,
             Self::Request(_) => Number::Request,
+            Self::Delete(_) => Number::Delete,
+            Self::DefineInstance(_) => Number::DefineInstance,
         };
         out.push(number as u8);
         let length_at = out.len();
@@ -79,7 +89,8 @@ impl Op {
             Self::DefineStorage(op) => op.encode(&mut put),
             Self::Start(op) => op.encode(&mut put),
             Self::End(op) => op.encode(&mut put),
-            Self::Remove(op) => op.encode(&mut put),
+            Self::Remove(op) | Self::Delete(op) => op.encode(&mut put),
+            Self::DefineInstance(op) => op.encode(&mut put),
             Self::Locations(op) => op.encode(&mut put),
             Self::OpenSession(op) => op.encode(&mut put),
             Self::FinishedSession(op) => op.encode(&mut put),
@@ -117,6 +128,8 @@ impl Op {
         const OPEN_SESSION: u8 = Number::OpenSession as u8;
         const FINISHED_SESSION: u8 = Number::FinishedSession as u8;
         const REQUEST: u8 = Number::Request as u8;
+        const DELETE: u8 = Number::Delete as u8;
+        const DEFINE_INSTANCE: u8 = Number::DefineInstance as u8;
         let mut take = Take(body);
         let op = match number {
             DEFINE_STORAGE => DefineStorage::decode(&mut take).map(Self::DefineStorage),
@@ -127,6 +140,8 @@ impl Op {
             OPEN_SESSION => OpenSession::decode(&mut take).map(Self::OpenSession),
             FINISHED_SESSION => FinishedSession::decode(&mut take).map(Self::FinishedSession),
             REQUEST => Request::decode(&mut take).map(Self::Request),
+            DELETE => Remove::decode(&mut take).map(Self::Delete),
+            DEFINE_INSTANCE => DefineInstance::decode(&mut take).map(Self::DefineInstance),
             unknown => Err(DecodeError::UnknownOperation(unknown)),
         }?;
         take.end()?;
@@ -248,12 +263,24 @@ mod tests {
         prop_oneof![
             (any::<u16>(), ".{0,20}")
                 .prop_map(|(number, config)| Op::DefineStorage(DefineStorage { number, config })),
+            ".{0,20}".prop_map(|config| Op::DefineInstance(DefineInstance { config })),
             start().prop_map(Op::Start),
             (session(), ending).prop_map(|(session, ending)| Op::End(End { session, ending })),
             in_snapshots(),
             request().prop_map(Op::Request),
-            (".{0,9}", prop::collection::vec(removed, 0..3))
-                .prop_map(|(instance, removed)| Op::Remove(Remove { instance, removed })),
+            (
+                ".{0,9}",
+                prop::collection::vec(removed, 0..3),
+                any::<bool>()
+            )
+                .prop_map(|(instance, removed, gone)| {
+                    let remove = Remove { instance, removed };
+                    if gone {
+                        Op::Remove(remove)
+                    } else {
+                        Op::Delete(remove)
+                    }
+                }),
         ]
     }
 
@@ -399,6 +426,33 @@ mod tests {
             hex(&bytes),
             include_str!("../../tests/fixtures/requests_v1.hex").trim()
         );
+    }
+
+    /// Added to version 1 later.
+    #[test]
+    fn deletions_and_instances_read_and_write_their_fixture() {
+        let instance = Op::DefineInstance(DefineInstance {
+            config: "{}".into(),
+        });
+        let delete = Op::Delete(Remove {
+            instance: "i".into(),
+            removed: vec![Removed {
+                grant: Grant {
+                    epoch: 7,
+                    counter: 9,
+                },
+                keys: vec![-1],
+            }],
+        });
+        let mut bytes = Vec::new();
+        delete.encode(&mut bytes);
+        instance.encode(&mut bytes);
+        assert_eq!(
+            hex(&bytes),
+            "142500000001000000690100000007000000000000000900000000000000\
+             01000000ffffffffffffffff1506000000020000007b7d"
+        );
+        assert_eq!(Op::decode_all(&bytes), [Ok(delete), Ok(instance)]);
     }
 
     fn hex(bytes: &[u8]) -> String {

@@ -1,17 +1,17 @@
-//! Locations go.
+//! Locations are on their way out, or gone.
 
 use kvcm_index::Grant;
 
 use super::codec::{Decoded, Put, Take};
 
-/// Locations of an instance go.
+/// Locations of an instance that are on their way out, or gone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Remove {
     pub(crate) instance: String,
     pub(crate) removed: Vec<Removed>,
 }
 
-/// Locations of one grant that go.
+/// Those of one grant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Removed {
     pub(crate) grant: Grant,
@@ -44,6 +44,21 @@ impl Remove {
             instance,
             removed: take.list(removed, 20)?,
         })
+    }
+
+    /// Nothing of that instance yet.
+    pub(crate) fn of(instance: &str) -> Self {
+        Self {
+            instance: instance.to_owned(),
+            removed: Vec::new(),
+        }
+    }
+
+    /// Its locations by key and grant, in order.
+    pub(crate) fn locations(&self) -> impl Iterator<Item = (i64, Grant)> + '_ {
+        self.removed
+            .iter()
+            .flat_map(|part| part.keys.iter().map(|key| (*key, part.grant)))
     }
 
     /// Adds a location; those of one grant share an entry when they come one after another.

@@ -128,6 +128,13 @@ impl Fixture {
         fixture
     }
 
+    /// The same with a storage that deletes nothing itself, so that no file has to be there.
+    pub async fn objects(clock: Arc<dyn Clock>) -> Self {
+        let fixture = Self::empty(clock, Config::default()).await;
+        fixture.simple_objects().await;
+        fixture
+    }
+
     pub async fn simple(&self) {
         self.simple_in(file("nfs_01")).await;
     }
@@ -171,6 +178,18 @@ impl Fixture {
             .registry
             .register_instance(registration(id, specs, groups));
         registered.await.unwrap();
+    }
+
+    /// Lets all that is on its way out go, as if its time had come.
+    pub async fn delete_all(&self, clock: &kvcm_clock::ManualClock) {
+        clock.advance(std::time::Duration::from_secs(3600));
+        self.delete_due().await;
+    }
+
+    /// Deletes what is due, with permission.
+    pub async fn delete_due(&self) {
+        let permit: kvcm_cache::Permit = Arc::new(|| true);
+        self.cache.delete_due(&permit).await.unwrap();
     }
 
     /// The next leader takes over.
