@@ -105,6 +105,8 @@ impl App {
             cache_config: kvcm_cache::Config {
                 keys_per_request_max: config.service.limits.keys,
                 log_bytes_min: config.snapshot_log_bytes,
+                deletion_workers: config.cache.deletion_workers,
+                reclaim_interval: config.cache.reclaim_interval,
                 ..kvcm_cache::Config::default()
             },
             clock: clock.clone(),

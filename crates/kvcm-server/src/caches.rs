@@ -10,7 +10,7 @@ use std::{
 use arc_swap::ArcSwap;
 use elector::{Progress, PromoteError};
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
-use kvcm_cache::{CacheManager, Counts, Recovered};
+use kvcm_cache::{CacheManager, Counts, Permit, Recovered};
 use kvcm_clock::{Backoff, BackoffPolicy, Timer};
 use kvcm_journal::Journal;
 use kvcm_registry::{Group, Registry};
@@ -514,17 +514,20 @@ impl Caches {
     fn run(&self, manager: &Arc<CacheManager>, tasks: &mut Vec<AbortHandle>) {
         let Opener { elector, claim, .. } = &self.parts.opener;
         let (elector, epoch) = (elector.clone(), claim.epoch);
-        let (expiring, timer) = (manager.clone(), self.parts.timer.clone());
+        let (tended, timer) = (manager.clone(), self.parts.timer.clone());
         let ended = move |error| reign::superseded(&elector, epoch, &error);
-        let (end, timer_of_expiry) = (ended.clone(), timer.clone());
-        let expiry = tokio::spawn(async move {
-            end(expiring.run_expiry(&*timer_of_expiry).await);
+        let (end, timer_of_tending) = (ended.clone(), timer.clone());
+        let gate = self.parts.opener.elector.gate().clone();
+        // Bytes are deleted only while this very reign is served.
+        let permit: Permit = Arc::new(move || gate.open_epoch() == Some(epoch));
+        let tending = tokio::spawn(async move {
+            end(tended.run(&*timer_of_tending, &permit).await);
         });
         let manager = manager.clone();
         let snapshots = tokio::spawn(async move {
             ended(manager.run_snapshots(&*timer).await);
         });
-        tasks.extend([expiry.abort_handle(), snapshots.abort_handle()]);
+        tasks.extend([tending.abort_handle(), snapshots.abort_handle()]);
     }
 }
 

@@ -16,6 +16,7 @@ use crate::{
 /// Changes the log level of a running server.
 #[derive(Debug, Clone)]
 pub struct LogHandle {
+    events: bool,
     filter: reload::Handle<EnvFilter, Registry>,
 }
 
@@ -33,7 +34,7 @@ pub fn init(settings: LogSettings) -> Result<LogHandle, TryInitError> {
 impl LogHandle {
     /// Logs from `level` on. Does nothing when the logger is gone.
     pub fn set_level(&self, level: LogLevel) {
-        let _ = self.filter.reload(filter(level));
+        let _ = self.filter.reload(filter(level, self.events));
     }
 }
 
@@ -45,18 +46,22 @@ fn subscriber<W>(
 where
     W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
 {
-    let (filter, handle) = reload::Layer::new(filter(settings.level));
+    let (filter, handle) = reload::Layer::new(filter(settings.level, settings.events));
     let lines = tracing_subscriber::fmt::layer().with_writer(writer);
     let lines = match settings.format {
         LogFormat::Text => lines.with_ansi(colours).boxed(),
         LogFormat::Json => lines.json().flatten_event(true).boxed(),
     };
     let subscriber = Registry::default().with(filter).with(lines);
-    (subscriber, LogHandle { filter: handle })
+    let handle = LogHandle {
+        events: settings.events,
+        filter: handle,
+    };
+    (subscriber, handle)
 }
 
 /// Our own crates at `level`; the libraries that chat at info or debug, one step quieter at least.
-fn filter(level: LogLevel) -> EnvFilter {
+fn filter(level: LogLevel, events: bool) -> EnvFilter {
     let (own, libraries) = match level {
         LogLevel::Error => ("error", "error"),
         LogLevel::Warn => ("warn", "warn"),
@@ -68,7 +73,9 @@ fn filter(level: LogLevel) -> EnvFilter {
     // Logs that were asked for by a key of their own do not depend on the level.
     let asked = [target::ACCESS, target::AUDIT, target::SLOW];
     let asked = asked.map(|name| format!(",{name}=info")).concat();
-    EnvFilter::new(format!("{own}{chatty}{asked}"))
+    let events = if events { "info" } else { "off" };
+    let events = format!(",{}={events}", kvcm_cache::EVENTS);
+    EnvFilter::new(format!("{own}{chatty}{asked}{events}"))
 }
 
 #[cfg(test)]
@@ -86,6 +93,7 @@ mod tests {
             level,
             format,
             access: false,
+            events: false,
             slow: None,
         };
         let (subscriber, handle) = subscriber(settings, move || writer.clone(), false);

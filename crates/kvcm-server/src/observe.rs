@@ -242,6 +242,7 @@ mod tests {
             level: LogLevel::Info,
             format: LogFormat::Json,
             access,
+            events: false,
             slow: Some(Duration::from_secs(1)),
         };
         let counters = Counters::new().unwrap();

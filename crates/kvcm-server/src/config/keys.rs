@@ -380,6 +380,28 @@ pub static KEYS: &[Key] = &[
          request id",
         |config, text| flag(text).map(|value| config.log.access = value),
     ),
+    Key::text(
+        "kvcm.logger.cache_events",
+        "false",
+        FLAG,
+        "tell what happens to blocks, in one log line for each batch: added, removed, evicted, \
+         deleted; and each write session whose time was up",
+        |config, text| flag(text).map(|value| config.log.events = value),
+    ),
+    Key::number(
+        "kvcm.schedule_plan_executor_thread_count",
+        "2",
+        [0, 256],
+        "batches of blocks whose bytes are deleted at one time; 0 is 1",
+        |config, value| config.cache.deletion_workers = count(value.max(1)),
+    ),
+    Key::number(
+        "kvcm.cache_reclaimer.idle_interval_ms",
+        "100",
+        [10, HOUR_MS],
+        "how often a leader looks whether blocks have to be evicted, in milliseconds",
+        |config, value| config.cache.reclaim_interval = ms(value),
+    ),
     Key::number(
         "kvcm.logger.slow_call_ms",
         "1000",
@@ -439,11 +461,6 @@ pub static KEYS: &[Key] = &[
         "port of a separate KvMeta service",
     ),
     Key::unused(
-        "kvcm.schedule_plan_executor_thread_count",
-        "2",
-        "deletion workers",
-    ),
-    Key::unused(
         "kvcm.schedule_plan_migration_worker_budget",
         "1",
         "deletion workers for migration",
@@ -498,11 +515,6 @@ pub static KEYS: &[Key] = &[
         "kvcm.cache_reclaimer.del_batch_size",
         "100",
         "deletions of a round",
-    ),
-    Key::unused(
-        "kvcm.cache_reclaimer.idle_interval_ms",
-        "100",
-        "pause between rounds",
     ),
     Key::unused(
         "kvcm.cache_reclaimer.worker_size",
@@ -629,6 +641,7 @@ mod tests {
                 (
                     "kvcm.allow_private_stores"
                     | "kvcm.logger.access_log"
+                    | "kvcm.logger.cache_events"
                     | "kvcm.service.enable_debug_service"
                     | "kvcm.service.enable_meta_auth",
                     _,

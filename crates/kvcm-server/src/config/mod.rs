@@ -31,8 +31,8 @@ pub use load::{Effective, Loaded};
 pub use mistake::{Mistake, Mistakes};
 pub use reference::reference;
 pub use settings::{
-    AccessSettings, Config, ElectorSettings, LogFormat, LogLevel, LogSettings, MetricsSettings,
-    RequestLimits, ServiceSettings, TracingSettings,
+    AccessSettings, CacheSettings, Config, ElectorSettings, LogFormat, LogLevel, LogSettings,
+    MetricsSettings, RequestLimits, ServiceSettings, TracingSettings,
 };
 pub use sources::Sources;
 pub use token::Token;

@@ -24,6 +24,8 @@ pub struct Config {
     pub cluster_id: Option<ClusterId>,
     /// The elector.
     pub elector: ElectorSettings,
+    /// Eviction and deletion.
+    pub cache: CacheSettings,
     /// Listeners and limits.
     pub service: ServiceSettings,
     /// Who may call what.
@@ -55,6 +57,15 @@ pub struct ElectorSettings {
     pub drain: Duration,
     /// Nodes of a higher one are given the first chance to lead.
     pub priority: u8,
+}
+
+/// How a leader makes room.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CacheSettings {
+    /// Batches of blocks whose bytes are deleted at one time.
+    pub deletion_workers: usize,
+    /// How often it looks whether blocks have to be evicted.
+    pub reclaim_interval: Duration,
 }
 
 /// Where and how the node serves.
@@ -142,6 +153,8 @@ pub struct LogSettings {
     pub format: LogFormat,
     /// Whether each call is told.
     pub access: bool,
+    /// Whether what happens to blocks is told.
+    pub events: bool,
     /// Calls that take so long are told; none: no call is.
     pub slow: Option<Duration>,
 }
@@ -202,6 +215,10 @@ impl Config {
                 drain: Duration::ZERO,
                 priority: 0,
             },
+            cache: CacheSettings {
+                deletion_workers: 0,
+                reclaim_interval: Duration::ZERO,
+            },
             service: ServiceSettings {
                 bind_address: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
                 advertised_host: None,
@@ -237,6 +254,7 @@ impl Config {
                 level: LogLevel::Info,
                 format: LogFormat::Text,
                 access: false,
+                events: false,
                 slow: None,
             },
             metrics: MetricsSettings {

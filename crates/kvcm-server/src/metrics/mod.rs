@@ -5,6 +5,7 @@
 //! What a call costs is a few atomic additions: its counters are looked up when the node is built.
 //! Everything else is read from the node's memory when somebody asks.
 
+mod cache;
 mod calls;
 mod connections;
 mod election;
@@ -85,6 +86,7 @@ impl Metrics {
         counters.calls.register(&mut registry);
         let mut sources: Vec<Box<dyn Source>> = vec![
             Box::new(election::Election::new(cluster.clone())),
+            Box::new(cache::Cache::new(cluster.clone(), reigns.clone())),
             Box::new(node::NodeState::new(cluster.clone(), reigns.clone())),
             Box::new(storages::Storages::new(cluster, reigns)),
             Box::new(counters.lookups.clone()),

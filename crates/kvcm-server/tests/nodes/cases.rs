@@ -98,6 +98,8 @@ fn startup_config() -> Value {
             "quota": {"capacity": 1_000_000,
                 "quota_config": [{"storage_type": "file", "capacity": 100_000}]},
             "cache_config": {"cache_prefer_strategy": 2,
+                // What is removed shows as such for longer than a test takes.
+                "reclaim_strategy": {"delay_before_delete_ms": 3_600_000},
                 "meta_indexer_config": {"max_key_count": 32}}},
     })
 }
@@ -206,10 +208,14 @@ async fn both_protocols_follow_the_table_and_agree() {
         cases.iter().map(|case| case.rpc).zip(&over_http),
         &mut faults,
     );
+    // A node of its own, for what was removed takes room until its bytes are deleted.
+    drop(node);
+    let dir = tempfile::tempdir().unwrap();
+    let node = start(dir.path()).await;
     let mut grpc = Caller::grpc(node.ports()).await;
     let over_grpc = run(&mut grpc, &cases, &mut faults).await;
     for ((case, http), grpc) in cases.iter().zip(over_http).zip(over_grpc) {
-        if http != grpc {
+        if golden::fixed(&http) != golden::fixed(&grpc) {
             faults.push(format!(
                 "{} {}: HTTP {http}\n    gRPC {grpc}",
                 case.rpc, case.body

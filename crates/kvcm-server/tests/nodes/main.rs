@@ -17,6 +17,7 @@ mod limits;
 mod metrics;
 mod operating;
 mod raw;
+mod reclaim;
 mod redis;
 mod registry_torture;
 mod single;

@@ -34,6 +34,7 @@ use tonic::{
 };
 
 use crate::{
+    exposition::Page,
     index::{Bench, register},
     support::{leader_of, until},
 };
@@ -382,14 +383,14 @@ impl Known {
                 assert_eq!(uri, self.blocks[key].as_deref(), "key {key}");
             }
         }
-        let page = http_get(ports.admin_http(), "/metrics").await.unwrap();
-        let page = String::from_utf8(page.body).unwrap();
-        let gauge = |name: &str| {
-            let line = page
-                .lines()
-                .find(|line| line.starts_with(&format!("{name} ")));
-            line.and_then(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
-        };
+        // What is not there any more counts until its bytes are deleted.
+        let page = until("all that has ended is deleted", async || {
+            let page = http_get(ports.admin_http(), "/metrics").await.ok()?;
+            let page = Page::parse(&String::from_utf8(page.body).unwrap());
+            (page.value("kvcm_cache_deletions_pending") == Some(0.0)).then_some(page)
+        })
+        .await;
+        let gauge = |name: &str| page.value(name);
         let there = self.blocks.values().filter(|block| block.is_some()).count() as u64;
         assert_eq!(gauge("kvcm_index_keys"), Some(there as f64));
         assert_eq!(gauge("kvcm_index_bytes"), Some((there * BLOCK) as f64));

@@ -332,7 +332,7 @@ pub(super) fn instances() -> Vec<Case> {
             "*{block_keys or token_ids}",
         ),
         ok("admin/removeCache", keys(&[1]), json!({})),
-        ok("admin/getCacheMeta", keys(&[1]), status("NOT_FOUND")),
+        ok("admin/getCacheMeta", keys(&[1]), status("DELETING")),
         ok("admin/getCacheMeta", keys(&[2]), status("SERVING")),
         refused(remove, json!({}), INVALID, "*{instance_id}"),
         refused(

@@ -43,7 +43,7 @@ pub(super) fn writing() -> Vec<Case> {
         ok("getCacheMeta", keys(&[1, 9]), metas(&["WRITING", "NOT_FOUND"])),
         refused(finish, session("bad", mask(&[true])), INVALID, "*bool_masks has 1 values*3 new keys*"),
         refused(finish, session("bad", mask(&[true, true, true])), INTERNAL, GONE),
-        ok("getCacheMeta", keys(&[1]), metas(&["NOT_FOUND"])),
+        ok("getCacheMeta", keys(&[1]), metas(&["DELETING"])),
         // No time-out is the default one, and a repeated key gets one location.
         ok(start, keys(&[1, 2, -1, 1]), json!({
             "block_mask": mask(&[false, false, false, true]),
@@ -57,8 +57,8 @@ pub(super) fn writing() -> Vec<Case> {
         ok(finish, session("s", json!({"offset": 2})), json!({})),
         refused(finish, session("s", json!({"offset": 3})), INTERNAL, GONE),
         ok("getCacheMeta", i(json!({"block_keys": [1, 2, -1], "block_mask": {"offset": 1}})),
-            with(&metas(&["NOT_FOUND", "SERVING", "NOT_FOUND"]), json!({
-                "locations": [hole(), "$s/locations/1", hole()],
+            with(&metas(&["NOT_FOUND", "SERVING", "DELETING"]), json!({
+                "locations": [hole(), "$s/locations/1", "$bad/locations/2"],
             }))),
         ok("getCacheMeta", i(json!({})), json!({"locations": [], "metas": []})),
         ok(start, keys(&[5, 1, 6]), json!({"block_mask": mask(&[false, true, false])})).keep("m"),
