@@ -33,7 +33,8 @@ const LONG: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789ab
 fn storage(name: &str) -> Storage {
     let file = |key_count_per_file| {
         StorageSpec::File(FileSpec {
-            root_path: "/n f\"s/\\ü".into(),
+            // An odd name in a directory that is there.
+            root_path: format!("{}/kvcm n f\"s \\ü", std::env::temp_dir().display()),
             key_count_per_file,
         })
     };
