@@ -1,6 +1,7 @@
 //! The bench of the cache in process: lookups beside bare maps, writes, memory per key, recovery,
 //! durable finishes, and the replay of a trace beside an exact LRU.
 
+mod anywhere;
 mod chains;
 mod finishes;
 mod lookups;

@@ -1,6 +1,7 @@
 //! The demonstration and the benches.
 
 pub mod api;
+mod bare;
 pub mod cache;
 pub mod chaos;
 pub mod client;

@@ -47,8 +47,9 @@ impl Expansion {
     }
 }
 
-/// The last steps of splitmix64: a permutation of the 64-bit numbers.
-fn mix(number: u64) -> u64 {
+/// A number that looks like a hash: the last steps of splitmix64, a permutation of the 64-bit
+/// numbers.
+pub fn mix(number: u64) -> u64 {
     let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

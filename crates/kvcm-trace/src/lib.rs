@@ -11,7 +11,7 @@ mod read;
 mod request;
 
 pub use error::ReadError;
-pub use expand::{Expansion, InvalidExpansion};
+pub use expand::{Expansion, InvalidExpansion, mix};
 pub use generate::{Generator, Shape};
 pub use read::Reader;
 pub use request::{MAX_HASH_ID, Request, TOKENS_PER_BLOCK};

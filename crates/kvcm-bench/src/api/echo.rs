@@ -3,26 +3,21 @@
 
 use std::{
     collections::BTreeMap, convert::Infallible, fs, future::Ready, net::SocketAddr, path::Path,
-    process::Stdio, task,
+    task,
 };
 
-use anyhow::Context;
-use axum::{Router, response::IntoResponse, routing};
+use axum::{Router, routing};
 use bytes::Bytes;
-use http::header;
-use tokio::{
-    io::{AsyncBufReadExt, BufReader},
-    net::TcpListener,
-    process::{Child, Command},
-};
 use tonic::{
     Status,
     server::{Grpc, UnaryService},
-    service::Routes,
-    transport::{Server, server::TcpIncoming},
+    transport::Server,
 };
 
-use crate::api::{call::Transport, codec::Raw, load::Target};
+use crate::{
+    api::{call::Transport, codec::Raw, load::Target},
+    bare::{self, json},
+};
 
 /// Paths with the answers to send.
 #[derive(Debug, Default, serde::Serialize, serde::Deserialize)]
@@ -30,12 +25,7 @@ pub(super) struct Answers(BTreeMap<String, Vec<u8>>);
 
 /// The running servers. Dropping them kills their process.
 #[derive(Debug)]
-pub(super) struct Echo {
-    grpc: SocketAddr,
-    http: SocketAddr,
-    pid: u32,
-    _child: Child,
-}
+pub(super) struct Echo(bare::Bare);
 
 impl Answers {
     pub(super) fn insert(&mut self, path: &str, answer: &[u8]) {
@@ -48,35 +38,18 @@ impl Echo {
     pub(super) async fn start(dir: &Path, answers: &Answers) -> anyhow::Result<Self> {
         let file = dir.join("answers.json");
         fs::write(&file, serde_json::to_vec(answers)?)?;
-        let mut child = Command::new(std::env::current_exe()?)
-            .arg("--echo")
-            .arg(&file)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .context("cannot start the echo")?;
-        let stdout = child.stdout.take().context("the echo has no output")?;
-        let mut line = String::new();
-        BufReader::new(stdout).read_line(&mut line).await?;
-        let (grpc, http) = line.trim().split_once(' ').context("the echo has ended")?;
-        Ok(Self {
-            grpc: grpc.parse()?,
-            http: http.parse()?,
-            pid: child.id().context("the echo has ended")?,
-            _child: child,
-        })
+        Ok(Self(bare::Bare::start("--echo", &file).await?))
     }
 
     /// The same call, answered by an echo.
     pub(super) fn target(&self, like: &Target) -> Target {
         let address = match like.transport {
-            Transport::Grpc => self.grpc,
-            Transport::Http => self.http,
+            Transport::Grpc => self.0.grpc,
+            Transport::Http => self.0.http,
         };
         Target {
             address,
-            pid: self.pid,
+            pid: self.0.pid,
             tls: None,
             authorization: None,
             ..like.clone()
@@ -101,29 +74,7 @@ pub async fn serve(file: &Path, ready: impl FnOnce(SocketAddr, SocketAddr)) -> a
             grpc = grpc.route_service(&path, Bare(answer));
         }
     }
-    let http_listener = TcpListener::bind("127.0.0.1:0").await?;
-    let grpc_listener = TcpListener::bind("127.0.0.1:0").await?;
-    ready(grpc_listener.local_addr()?, http_listener.local_addr()?);
-    let incoming = TcpIncoming::from(grpc_listener).with_nodelay(Some(true));
-    let mut tonic = Server::builder();
-    let tonic = tonic.add_routes(Routes::from(grpc).prepare());
-    let http_listener = axum::serve::ListenerExt::tap_io(http_listener, |stream| {
-        // Where it cannot be set, answers are late: that is seen in the table.
-        let _set = stream.set_nodelay(true);
-    });
-    let mut orphaned = tokio::task::spawn_blocking(|| {
-        std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink())
-    });
-    tokio::select! {
-        ended = tonic.serve_with_incoming(incoming) => ended?,
-        ended = axum::serve(http_listener, http) => ended?,
-        ended = &mut orphaned => { ended??; }
-    }
-    Ok(())
-}
-
-fn json(answer: Bytes) -> impl IntoResponse {
-    ([(header::CONTENT_TYPE, "application/json")], answer)
+    bare::serve(Server::builder(), grpc, http, ready).await
 }
 
 /// A gRPC method that always answers the same.

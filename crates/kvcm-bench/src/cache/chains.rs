@@ -1,6 +1,7 @@
 //! Keys in chains, and queries of them.
 
 use kvcm_index::{BlockIndex, Grant, Location, State};
+use kvcm_trace::mix;
 
 /// Keys of a chain; the longest query is one whole chain.
 pub(super) const CHAIN: usize = 1000;
@@ -84,14 +85,6 @@ pub(super) fn index(chains: usize, write: usize) -> BlockIndex {
         }
     }
     index
-}
-
-/// The last steps of splitmix64: a permutation of the 64-bit numbers.
-fn mix(number: u64) -> u64 {
-    let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 #[cfg(test)]

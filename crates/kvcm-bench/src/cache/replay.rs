@@ -8,11 +8,12 @@ use std::{
 
 use anyhow::Context;
 use hashbrown::HashSet;
-use kvcm_index::{Ages, BlockIndex, Counter, Grant, Location, ReservePolicy};
+use kvcm_index::{Ages, BlockIndex, Counter, Grant, Location};
 use kvcm_trace::{Expansion, Generator, Reader, Request};
 
 use crate::cache::{
     Options,
+    anywhere::Anywhere,
     lru::Lru,
     report::{Replay, Report},
 };
@@ -151,24 +152,5 @@ impl Cache {
                     .release(&[*key], *grant, |_, _| self.evicted += 1);
             }
         }
-    }
-}
-
-/// One storage takes all.
-struct Anywhere;
-
-impl ReservePolicy for Anywhere {
-    type Error = std::convert::Infallible;
-
-    fn is_satisfied(&self, _at: usize, _locations: &[Location]) -> bool {
-        true
-    }
-
-    fn specs(&self, _at: usize) -> u16 {
-        0
-    }
-
-    fn place(&mut self, _new: &[u32]) -> Result<u16, Self::Error> {
-        Ok(0)
     }
 }

@@ -3,11 +3,12 @@
 use std::time::Instant;
 
 use hashbrown::HashMap;
-use kvcm_index::{BlockIndex, Grant, Location, ReservePolicy};
+use kvcm_index::{BlockIndex, Grant};
 use kvcm_journal::MemoryJournal;
 
 use crate::cache::{
     Options,
+    anywhere::Anywhere,
     chains::{self, CHAIN, WRITE},
     node::{self, Node},
     report::{Report, Write},
@@ -82,23 +83,4 @@ fn keys(next: &mut usize) -> Vec<i64> {
     numbers
         .map(|at| chains::key(at / CHAIN, at % CHAIN))
         .collect()
-}
-
-/// One storage takes all.
-struct Anywhere;
-
-impl ReservePolicy for Anywhere {
-    type Error = std::convert::Infallible;
-
-    fn is_satisfied(&self, _at: usize, _locations: &[Location]) -> bool {
-        true
-    }
-
-    fn specs(&self, _at: usize) -> u16 {
-        0
-    }
-
-    fn place(&mut self, _new: &[u32]) -> Result<u16, Self::Error> {
-        Ok(0)
-    }
 }

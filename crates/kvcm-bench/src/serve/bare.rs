@@ -2,31 +2,25 @@
 //! to the same request, tonic's through a body that copies nothing. A process of its own, like
 //! kvcm-server.
 
-use std::{convert::Infallible, fs, net::SocketAddr, path::Path, process::Stdio, sync::Arc, task};
+use std::{convert::Infallible, fs, net::SocketAddr, path::Path, sync::Arc, task};
 
-use anyhow::Context;
-use axum::{Router, response::IntoResponse, routing};
+use axum::{Router, routing};
 use bytes::Bytes;
 use futures_util::{StreamExt, future::BoxFuture, stream};
 use http::{HeaderMap, HeaderValue, header};
 use http_body_util::StreamBody;
 use hyper::body::Frame;
 use prost::Message;
-use tokio::{
-    io::{AsyncBufReadExt, BufReader},
-    net::TcpListener,
-    process::{Child, Command},
-};
 use tonic::{
     Status,
     body::Body,
     server::{Grpc, UnaryService},
-    service::Routes,
-    transport::{Server, server::TcpIncoming},
+    transport::Server,
 };
 
 use crate::{
     api::Raw,
+    bare::{self, json},
     serve::{Over, body, client::Rpc},
 };
 
@@ -53,46 +47,24 @@ impl Answers {
 
 /// The running server. Dropping it kills its process.
 #[derive(Debug)]
-pub(super) struct Bare {
-    grpc: SocketAddr,
-    http: SocketAddr,
-    pub(super) pid: u32,
-    _child: Child,
-}
+pub(super) struct Bare(bare::Bare);
 
 impl Bare {
     /// Starts this program as the server that answers so.
     pub(super) async fn start(dir: &Path, answers: &Answers) -> anyhow::Result<Self> {
         let file = dir.join("answers");
         fs::write(&file, answers.encode_to_vec())?;
-        let mut child = Command::new(std::env::current_exe()?)
-            .arg("--bare")
-            .arg(&file)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .context("cannot start the bare server")?;
-        let stdout = child
-            .stdout
-            .take()
-            .context("the bare server has no output")?;
-        let mut line = String::new();
-        BufReader::new(stdout).read_line(&mut line).await?;
-        let ended = "the bare server has ended";
-        let (grpc, http) = line.trim().split_once(' ').context(ended)?;
-        Ok(Self {
-            grpc: grpc.parse()?,
-            http: http.parse()?,
-            pid: child.id().context(ended)?,
-            _child: child,
-        })
+        Ok(Self(bare::Bare::start("--bare", &file).await?))
+    }
+
+    pub(super) const fn pid(&self) -> u32 {
+        self.0.pid
     }
 
     pub(super) fn address(&self, over: Over) -> SocketAddr {
         match over {
-            Over::Grpc => self.grpc,
-            Over::Http => self.http,
+            Over::Grpc => self.0.grpc,
+            Over::Http => self.0.http,
         }
     }
 }
@@ -114,28 +86,11 @@ pub async fn serve(file: &Path, ready: impl FnOnce(SocketAddr, SocketAddr)) -> a
         };
         http = http.route(rpc.http(), routing::post(send));
     }
-    let http_listener = TcpListener::bind("127.0.0.1:0").await?;
-    let grpc_listener = TcpListener::bind("127.0.0.1:0").await?;
-    ready(grpc_listener.local_addr()?, http_listener.local_addr()?);
-    let incoming = TcpIncoming::from(grpc_listener).with_nodelay(Some(true));
     // The windows of kvcm-server.
-    let mut tonic = Server::builder()
+    let tonic = Server::builder()
         .initial_stream_window_size(1 << 20)
         .initial_connection_window_size(4 << 20);
-    let tonic = tonic.add_routes(Routes::from(grpc).prepare());
-    let http_listener = axum::serve::ListenerExt::tap_io(http_listener, |stream| {
-        // Where it cannot be set, answers are late: that is seen in the table.
-        let _set = stream.set_nodelay(true);
-    });
-    let mut orphaned = tokio::task::spawn_blocking(|| {
-        std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink())
-    });
-    tokio::select! {
-        ended = tonic.serve_with_incoming(incoming) => ended?,
-        ended = axum::serve(http_listener, http) => ended?,
-        ended = &mut orphaned => { ended??; }
-    }
-    Ok(())
+    bare::serve(tonic, grpc, http, ready).await
 }
 
 /// The answer with the request's number, or the only one there is.
@@ -145,10 +100,6 @@ fn chosen(over: Over, answers: &[Bytes], request: &[u8]) -> Bytes {
         .get(number.unwrap_or(0))
         .cloned()
         .unwrap_or_default()
-}
-
-fn json(answer: Bytes) -> impl IntoResponse {
-    ([(header::CONTENT_TYPE, "application/json")], answer)
 }
 
 /// A gRPC method that sends one of these, frame and all.

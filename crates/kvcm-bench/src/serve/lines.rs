@@ -116,7 +116,7 @@ pub(super) async fn lookup(
             options,
         )
         .await?,
-        contender(over, bare.address(over), bare.pid, looks, options).await?,
+        contender(over, bare.address(over), bare.pid(), looks, options).await?,
         of_redis(redis, "0", Work::Look(gets.into()), options).await?,
     ];
     in_turns(&mut all, options, async || Ok(())).await?;
@@ -168,7 +168,7 @@ pub(super) async fn write(
         contender(
             over,
             bare.address(over),
-            bare.pid,
+            bare.pid(),
             writes(Some(over)),
             options,
         )

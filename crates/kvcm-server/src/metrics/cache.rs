@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, ops::Add, sync::Arc};
 
 use kvcm_cache::{Activity, CacheManager};
 
-use super::families::{Kind, Labels, Sink, Source};
+use super::families::{Kind, Sink, Source, family};
 use crate::{cluster::Cluster, reign::Reigns};
 
 /// What happens to blocks in the cache of a leader. Counters begin with its reign: what was before
@@ -43,19 +43,16 @@ fn keys(caches: &[Arc<CacheManager>], sink: &mut dyn Sink) {
     for blocks in caches.iter().flat_map(|cache| cache.instance_usage()) {
         *keys.entry((blocks.group, blocks.instance)).or_default() += blocks.keys;
     }
-    let labels = keys.keys().map(|(group, instance)| {
-        [
+    let samples = keys.iter().map(|((group, instance), keys)| {
+        let labels = [
             ("instance_group", group.as_str()),
             ("instance_id", instance.as_str()),
-        ]
+        ];
+        (labels, *keys as f64)
     });
-    let labels: Vec<[(&str, &str); 2]> = labels.collect();
-    let samples = labels.iter().zip(keys.values());
-    let samples: Vec<(Labels<'_>, f64)> = samples
-        .map(|(labels, keys)| (&labels[..], *keys as f64))
-        .collect();
+    let samples: Vec<_> = samples.collect();
     let help = "Block keys of an instance, in any state";
-    sink.family(Kind::Gauge, "cache_keys", help, &samples);
+    family(sink, Kind::Gauge, "cache_keys", help, &samples);
 }
 
 fn bytes(caches: &[Arc<CacheManager>], sink: &mut dyn Sink) {
@@ -66,33 +63,28 @@ fn bytes(caches: &[Arc<CacheManager>], sink: &mut dyn Sink) {
             *bytes.entry(of).or_default() += more;
         }
     }
-    let labels = bytes.keys().map(|(group, kind, state)| {
-        [
+    let samples = bytes.iter().map(|((group, kind, state), bytes)| {
+        let labels = [
             ("instance_group", group.as_str()),
             ("storage_type", *kind),
             ("state", *state),
-        ]
+        ];
+        (labels, *bytes as f64)
     });
-    let labels: Vec<[(&str, &str); 3]> = labels.collect();
-    let samples = labels.iter().zip(bytes.values());
-    let samples: Vec<(Labels<'_>, f64)> = samples
-        .map(|(labels, bytes)| (&labels[..], *bytes as f64))
-        .collect();
+    let samples: Vec<_> = samples.collect();
     let help = "Bytes granted to a group in a kind of storage; leaving: to be deleted soon";
-    sink.family(Kind::Gauge, "cache_bytes", help, &samples);
+    family(sink, Kind::Gauge, "cache_bytes", help, &samples);
 }
 
 fn activity(activity: &Activity, sink: &mut dyn Sink) {
-    let mut family = |name: &str, help: &str, label: &'static str, values: &[(&str, u64)]| {
-        let labels: Vec<[(&str, &str); 1]> =
-            values.iter().map(|(value, _)| [(label, *value)]).collect();
-        let samples = labels.iter().zip(values);
-        let samples: Vec<(Labels<'_>, f64)> = samples
-            .map(|(labels, (_, count))| (&labels[..], *count as f64))
-            .collect();
-        sink.family(Kind::Counter, name, help, &samples);
+    let mut counters = |name: &str, help: &str, label: &'static str, values: &[(&str, u64)]| {
+        let samples = values
+            .iter()
+            .map(|(value, count)| ([(label, *value)], *count as f64));
+        let samples: Vec<_> = samples.collect();
+        family(sink, Kind::Counter, name, help, &samples);
     };
-    family(
+    counters(
         "cache_evictions",
         "Blocks evicted, by the limit whose mark was reached",
         "limit",
@@ -102,7 +94,7 @@ fn activity(activity: &Activity, sink: &mut dyn Sink) {
             ("keys", activity.evicted_keys),
         ],
     );
-    family(
+    counters(
         "cache_deletions",
         "Blocks whose bytes were deleted, failed to be (each try), or were given up",
         "result",
@@ -112,7 +104,7 @@ fn activity(activity: &Activity, sink: &mut dyn Sink) {
             ("forgotten", activity.forgotten),
         ],
     );
-    family(
+    counters(
         "cache_sessions",
         "Write sessions, by what became of them",
         "event",

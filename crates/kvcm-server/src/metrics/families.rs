@@ -40,6 +40,20 @@ pub(super) trait Sink {
     }
 }
 
+/// Hands a family to the sink whose labels have an owner.
+pub(super) fn family<'a>(
+    sink: &mut dyn Sink,
+    kind: Kind,
+    name: &str,
+    help: &str,
+    samples: &[(impl AsRef<[(&'static str, &'a str)]>, f64)],
+) {
+    let samples = samples
+        .iter()
+        .map(|(labels, value)| (labels.as_ref(), *value));
+    sink.family(kind, name, help, &samples.collect::<Vec<_>>());
+}
+
 /// Owner of things that can be told as families.
 pub(super) trait Source: fmt::Debug + Send + Sync + 'static {
     /// Tells them, as they are now.

@@ -4,11 +4,8 @@ use std::sync::Arc;
 
 use kvcm_cache::storage::Reason;
 
-use super::families::{Kind, Sink, Source};
+use super::families::{Kind, Sink, Source, family};
 use crate::{cluster::Cluster, reign::Reigns};
-
-/// Labels and a value.
-type Sample<'a> = (Vec<(&'static str, &'a str)>, f64);
 
 /// The data storages, as the leader finds them.
 #[derive(Debug)]
@@ -35,20 +32,20 @@ impl Source for Storages {
         for (storage, status) in &all {
             let name = &*storage.name;
             let available = reign.storages.is_available(storage);
-            up.push((vec![("storage", name)], f64::from(u8::from(available))));
+            up.push(([("storage", name)], f64::from(u8::from(available))));
             let Some(status) = status else {
                 continue;
             };
             let found = status.problem.as_ref().map(|problem| problem.reason);
             for reason in Reason::ALL {
                 let is = f64::from(u8::from(found == Some(reason)));
-                problems.push((vec![("storage", name), ("reason", reason.as_str())], is));
+                problems.push(([("storage", name), ("reason", reason.as_str())], is));
             }
-            hung.push((vec![("storage", name)], status.hung_threads as f64));
-            down.push((vec![("storage", name)], status.times_down as f64));
+            hung.push(([("storage", name)], status.hung_threads as f64));
+            down.push(([("storage", name)], status.times_down as f64));
             if let Some(space) = status.space {
-                bytes.push((vec![("storage", name)], space.bytes_free as f64));
-                files.push((vec![("storage", name)], space.files_free as f64));
+                bytes.push(([("storage", name)], space.bytes_free as f64));
+                files.push(([("storage", name)], space.files_free as f64));
             }
             let counts = &status.deletions;
             for (outcome, count) in [
@@ -57,27 +54,23 @@ impl Source for Storages {
                 ("failed", counts.failed),
                 ("unknown", counts.unknown),
             ] {
-                let labels = vec![("storage", name), ("outcome", outcome)];
+                let labels = [("storage", name), ("outcome", outcome)];
                 deletions.push((labels, count as f64));
             }
         }
-        let mut family = |kind, name, help, samples: &[Sample<'_>]| {
-            let samples = samples.iter().map(|(labels, value)| (&**labels, *value));
-            sink.family(kind, name, help, &samples.collect::<Vec<_>>());
-        };
         let help = "1 when new blocks may go to the storage: enabled, and found to work";
-        family(Kind::Gauge, "storage_available", help, &up);
+        family(sink, Kind::Gauge, "storage_available", help, &up);
         let help = "1 for what the last checks of the storage found to be wrong";
-        family(Kind::Gauge, "storage_problem", help, &problems);
+        family(sink, Kind::Gauge, "storage_problem", help, &problems);
         let help = "Threads that hang in calls to the storage's file system";
-        family(Kind::Gauge, "storage_hung_threads", help, &hung);
+        family(sink, Kind::Gauge, "storage_hung_threads", help, &hung);
         let help = "How often the storage was found to take no new blocks any more";
-        family(Kind::Counter, "storage_downs", help, &down);
+        family(sink, Kind::Counter, "storage_downs", help, &down);
         let help = "Bytes that are free in the storage's file system";
-        family(Kind::Gauge, "storage_free_bytes", help, &bytes);
+        family(sink, Kind::Gauge, "storage_free_bytes", help, &bytes);
         let help = "Files that can still be made in the storage's file system";
-        family(Kind::Gauge, "storage_free_files", help, &files);
+        family(sink, Kind::Gauge, "storage_free_files", help, &files);
         let help = "Files that were to be deleted, by what became of them";
-        family(Kind::Counter, "storage_deletions", help, &deletions);
+        family(sink, Kind::Counter, "storage_deletions", help, &deletions);
     }
 }

@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use crate::{
     both::Caller,
     support::{
-        Nodes, call, channel, code, message, meta_client, registration, registration_message,
-        start_on, until,
+        NO_SETTINGS, Nodes, call, channel, code, message, meta_client, registration,
+        registration_message, start_on, until,
     },
 };
 
@@ -337,7 +337,7 @@ async fn a_second_process_with_the_same_node_id_is_refused() {
     let nodes = Nodes::start(1, 5_000).await;
     let lock = format!("file://{}", nodes.dir.path().join("lock").display());
     let other = tempfile::tempdir().unwrap();
-    let mut twin = start_on(1, 5_000, &lock, other.path(), &[]).await;
+    let mut twin = start_on(1, 5_000, &lock, other.path(), NO_SETTINGS).await;
     let status = twin.node(0).wait().await.unwrap();
     assert_eq!(status.code(), Some(1));
     let log = std::fs::read_to_string(twin.node(0).log_file()).unwrap();

@@ -1,6 +1,6 @@
 //! A registry that outlives its leader, and all nodes.
 
-use std::{net::SocketAddr, path::Path, time::Duration};
+use std::{net::SocketAddr, time::Duration};
 
 use kvcm_testkit::{Cluster, ClusterSpec, Direction, Proxy, RedisServer, Rule};
 use serde_json::{Value, json};
@@ -25,7 +25,7 @@ impl Bench {
             ("kvcm.allow_private_stores", "true".to_owned()),
             ("kvcm.registry_storage.uri", registry),
         ];
-        let cluster = nodes(count, &coordination, dir.path(), &settings).await;
+        let cluster = start_on(count, 1_000, &coordination, dir.path(), &settings).await;
         Self {
             cluster,
             dir,
@@ -67,21 +67,15 @@ impl Bench {
             self.cluster.node(index).kill().await.unwrap();
         }
         let count = self.cluster.len();
-        self.cluster = nodes(count, &self.coordination, self.dir.path(), &self.settings).await;
+        self.cluster = start_on(
+            count,
+            1_000,
+            &self.coordination,
+            self.dir.path(),
+            &self.settings,
+        )
+        .await;
     }
-}
-
-async fn nodes(
-    count: usize,
-    coordination: &str,
-    dir: &Path,
-    settings: &[(&'static str, String)],
-) -> Cluster {
-    let settings: Vec<_> = settings
-        .iter()
-        .map(|(key, value)| (*key, value.as_str()))
-        .collect();
-    start_on(count, 1_000, coordination, dir, &settings).await
 }
 
 /// What was registered is there after the death of its leader and after that of all nodes.

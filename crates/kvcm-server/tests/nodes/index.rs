@@ -73,7 +73,7 @@ impl Bench {
             ("kvcm.startup_config", startup.display().to_string()),
             ("kvcm.index.snapshot_log_bytes", "20000".to_owned()),
         ];
-        let cluster = nodes(count, &coordination, dir.path(), &settings).await;
+        let cluster = start_on(count, 1_000, &coordination, dir.path(), &settings).await;
         Self {
             cluster,
             dir,
@@ -109,22 +109,16 @@ impl Bench {
         }
         meanwhile(self.dir.path());
         let count = self.cluster.len();
-        self.cluster = nodes(count, &self.coordination, self.dir.path(), &self.settings).await;
+        self.cluster = start_on(
+            count,
+            1_000,
+            &self.coordination,
+            self.dir.path(),
+            &self.settings,
+        )
+        .await;
         self.leader().await
     }
-}
-
-async fn nodes(
-    count: usize,
-    coordination: &str,
-    dir: &Path,
-    settings: &[(&'static str, String)],
-) -> Cluster {
-    let settings: Vec<_> = settings
-        .iter()
-        .map(|(key, value)| (*key, value.as_str()))
-        .collect();
-    start_on(count, 1_000, coordination, dir, &settings).await
 }
 
 fn group(name: &str, index: &Value) -> Value {

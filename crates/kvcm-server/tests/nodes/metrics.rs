@@ -13,8 +13,8 @@ use tokio::{
 use crate::{
     exposition::Page,
     support::{
-        Nodes, call, code, leader_of, meta_client, registration, registration_message, start_on,
-        until,
+        NO_SETTINGS, Nodes, call, code, leader_of, meta_client, registration, registration_message,
+        start_on, until,
     },
 };
 
@@ -172,7 +172,7 @@ async fn the_page_has_the_configured_prefix_and_type_and_can_be_switched_off() {
 #[tokio::test(flavor = "multi_thread")]
 async fn get_metrics_tells_calls_by_the_names_that_public_tools_look_for() {
     let dir = TempDir::new().unwrap();
-    let cluster = start_on(1, 5_000, "memory://", dir.path(), &[]).await;
+    let cluster = start_on(1, 5_000, "memory://", dir.path(), NO_SETTINGS).await;
     leader_of(&cluster, &[0]).await;
     let address = cluster.ports()[0].admin_http();
     for _ in 0..2 {

@@ -107,7 +107,7 @@ impl Nodes {
     pub(crate) async fn start(count: usize, lease_ms: u64) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let lock = format!("file://{}", dir.path().join("lock").display());
-        let cluster = start_on(count, lease_ms, &lock, dir.path(), &[]).await;
+        let cluster = start_on(count, lease_ms, &lock, dir.path(), NO_SETTINGS).await;
         Self { cluster, dir }
     }
 
@@ -154,18 +154,21 @@ pub(crate) async fn leader_of(cluster: &Cluster, among: &[usize]) -> usize {
     .await
 }
 
+/// Nothing beside what every test cluster has.
+pub(crate) const NO_SETTINGS: &[(&str, &str)] = &[];
+
 /// Starts nodes on some coordination.
 pub(crate) async fn start_on(
     count: usize,
     lease_ms: u64,
     coordination: &str,
     dir: &Path,
-    settings: &[(&str, &str)],
+    settings: &[(&str, impl AsRef<str>)],
 ) -> Cluster {
     let lease = Duration::from_millis(lease_ms);
     let mut spec = ClusterSpec::new(count, dir, coordination, lease).unwrap();
     for (key, value) in settings {
-        spec = spec.set(key, value);
+        spec = spec.set(key, value.as_ref());
     }
     Cluster::start(spec).await.unwrap()
 }
