@@ -15,7 +15,6 @@ use tokio::sync::watch;
 use crate::{
     Options,
     directory::Directory,
-    guard::Guard,
     host::{self, Process},
     lives::Lives,
     options,
@@ -68,12 +67,12 @@ impl FileBackend {
         let lives = Arc::new(Lives::new());
         let store = Store {
             directory: Directory::open(dir, options)?,
-            guard: Guard::default(),
             lives: lives.clone(),
             clock: clock.clone(),
             clock_name,
             process: Process::own(),
             seen: HashMap::new(),
+            numbers: HashMap::new(),
         };
         let worker = Worker::start(store, clock.clone()).map_err(|error| {
             let hint = "raise the limit of threads of the process";
@@ -234,5 +233,66 @@ impl Drop for FileBackend {
 impl fmt::Debug for FileBackend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "FileBackend({})", self.description)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use coordination_core::{Outcome, UnlockOutcome};
+    use futures_util::poll;
+    use kvcm_clock::BootClock;
+    use kvcm_fence::Incarnation;
+    use tempfile::TempDir;
+
+    use super::*;
+
+    /// A disk that hangs for as long as it is kept.
+    fn hang(backend: &FileBackend) -> mpsc::SyncSender<()> {
+        let (hung, end) = mpsc::sync_channel(0);
+        backend.worker.post(move |_| end.recv().unwrap_or_default());
+        hung
+    }
+
+    #[tokio::test]
+    async fn a_call_fails_at_its_deadline_or_is_given_up_and_does_not_happen_later() {
+        let dir = TempDir::new().unwrap();
+        let clock = Arc::new(BootClock);
+        let backend = FileBackend::open(dir.path(), Options::default(), clock).unwrap();
+        let owner = Owner {
+            node: "a".parse().unwrap(),
+            incarnation: Incarnation::random(),
+        };
+        let request = TryLock {
+            key: "k",
+            owner: &owner,
+            ttl: Duration::from_secs(600),
+            floor: Epoch::ZERO,
+            info: "",
+            presumed_dead: None,
+        };
+        let outcome = backend.try_lock(request, Moment::NEVER).await.unwrap();
+        let LockOutcome::Acquired(acquired) = outcome else {
+            panic!("{outcome:?}");
+        };
+        let unlock = |deadline| backend.unlock("k", &owner, acquired.epoch, None, deadline);
+        let hung = hang(&backend);
+        let mut given_up = unlock(Moment::NEVER);
+        assert!(poll!(&mut given_up).is_pending());
+        drop(given_up);
+        let late = unlock(BootClock.now() + Duration::from_millis(10)).await;
+        assert!(matches!(
+            late,
+            Err(Error::Unavailable {
+                outcome: Outcome::NotDone,
+                ..
+            })
+        ));
+        drop(hung);
+        let holder = backend.lock_holder("k", Moment::NEVER).await.unwrap();
+        assert_eq!(holder.unwrap().epoch, acquired.epoch);
+        let unlocked = unlock(Moment::NEVER).await.unwrap();
+        assert_eq!(unlocked, UnlockOutcome::Unlocked);
     }
 }

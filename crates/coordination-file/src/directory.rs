@@ -1,7 +1,7 @@
-//! The directory, and how files in it are changed so that a crash leaves the old or the new.
+//! The directory, and what is done with files in it. Each is written once.
 
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, OpenOptions},
     io::{self, ErrorKind},
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
@@ -13,18 +13,15 @@ use crate::{
     Options, disk,
     error::{file_error, not_done, unknown},
     exclusion,
-    names::TEMPORARY,
+    names::{self, TEMPORARY},
 };
 
-/// The directory. All changes happen under the guard.
+/// The directory.
 #[derive(Debug)]
 pub(crate) struct Directory {
     path: PathBuf,
     /// The file system that it was on at first.
     device: u64,
-    /// Of this process and no other: should somebody remove the guard file, two writers must not
-    /// write into one file.
-    temporary: PathBuf,
     /// What the directory held when it was last synced, and how often it was.
     #[cfg(test)]
     pub(crate) synced: std::sync::Mutex<(usize, crate::power_cut_tests::Files)>,
@@ -52,18 +49,21 @@ impl Directory {
             .map_err(|error| fatal("examine", error))?
             .dev();
         let temporary = path.join(format!("{TEMPORARY}{:032x}", fastrand::u128(..)));
-        if !exclusion::locks_exclude(&temporary) {
+        if let Some(lack) = exclusion::lack(&temporary) {
             let hint = "use a local directory, or another backend";
-            let source = format!("two locks of one file in {} can be had", path.display());
+            let source = format!("{lack} in {}", path.display());
             return Err(Error::fatal(hint, source));
         }
-        Ok(Self {
+        let directory = Self {
             path: path.to_owned(),
             device,
-            temporary,
             #[cfg(test)]
             synced: std::sync::Mutex::default(),
-        })
+        };
+        // What cannot be listed now is told by each call.
+        let all_names = directory.names().unwrap_or_default();
+        names::check_format(&all_names, path)?;
+        Ok(directory)
     }
 
     /// That the directory is there and still on its file system: an unmounted one leaves an empty
@@ -114,31 +114,53 @@ impl Directory {
         }
     }
 
-    /// Makes the file hold `bytes` for all who read it during this boot, or leaves it as it was,
-    /// whoever is killed when. A power cut may leave the old bytes, the new ones, or damage.
-    pub(crate) fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), Error> {
-        self.replace_by(name, || self.write_temporary(bytes).map(drop))
-    }
-
-    /// The same, and a power cut leaves the old or the new, the new after
-    /// [`Self::make_durable`].
-    pub(crate) fn replace_durably(&self, name: &str, bytes: &[u8]) -> Result<(), Error> {
-        self.replace_by(name, || disk::sync(&self.write_temporary(bytes)?))
-    }
-
-    fn replace_by(
-        &self,
-        name: &str,
-        write_temporary: impl FnOnce() -> io::Result<()>,
-    ) -> Result<(), Error> {
+    /// Whether there is such a file.
+    pub(crate) fn exists(&self, name: &str) -> Result<bool, Error> {
         let path = self.path_of(name);
-        let written = write_temporary().and_then(|()| disk::rename(&self.temporary, &path));
-        if let Err(error) = written {
-            // It may not even have been created.
-            let _ = disk::remove_file(&self.temporary);
-            return Err(not_done("write", &path)(error));
+        match disk::metadata(&path) {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(not_done("examine", &path)(error)),
         }
-        Ok(())
+    }
+
+    /// Writes a file that must not be there; with `synced`, what it holds is on the disk then, but
+    /// not its name. After an error it may be there all the same.
+    pub(crate) fn write_new(&self, name: &str, bytes: &[u8], synced: bool) -> Result<(), Error> {
+        let path = self.path_of(name);
+        let mut options = OpenOptions::new();
+        let file = disk::open(options.write(true).create_new(true), &path);
+        let written = file.and_then(|file| {
+            disk::write_all(&file, bytes)?;
+            if synced { disk::sync(&file) } else { Ok(()) }
+        });
+        written.map_err(not_done("write", &path))
+    }
+
+    /// Gives a file a second name. Returns false when that name is taken, or the file has gone.
+    pub(crate) fn link(&self, from: &str, to: &str) -> Result<bool, Error> {
+        let path = self.path_of(to);
+        match disk::link(&self.path_of(from), &path) {
+            Ok(()) => Ok(true),
+            Err(error) => match error.kind() {
+                ErrorKind::AlreadyExists | ErrorKind::NotFound => Ok(false),
+                _ => Err(not_done("write", &path)(error)),
+            },
+        }
+    }
+
+    /// Renames a file, which holds `bytes` on the disk, or writes it anew when it has gone, and
+    /// makes its new name survive a power cut.
+    pub(crate) fn keep_durably(&self, from: &str, to: &str, bytes: &[u8]) -> Result<(), Error> {
+        let path = self.path_of(to);
+        match disk::rename(&self.path_of(from), &path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let written = self.write_new(to, bytes, true);
+                written.map_err(Error::unknown)?;
+            }
+            renamed => renamed.map_err(unknown("write", &path))?,
+        }
+        self.make_durable()
     }
 
     /// Makes all changes of names so far survive a power cut.
@@ -146,26 +168,42 @@ impl Directory {
         self.sync().map_err(unknown("make durable", &self.path))
     }
 
-    /// Adds an empty file that must not be there. Durable after the next
+    /// Adds an empty file. Returns false when it is there already. Durable after the next
     /// [`Self::make_durable`].
-    pub(crate) fn add_mark(&self, name: &str) -> Result<(), Error> {
+    pub(crate) fn add_mark(&self, name: &str) -> Result<bool, Error> {
         let path = self.path_of(name);
-        let created = disk::open(OpenOptions::new().write(true).create_new(true), &path);
-        created.map_err(not_done("create", &path))?;
-        Ok(())
+        match disk::open(OpenOptions::new().write(true).create_new(true), &path) {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
+            Err(error) => Err(not_done("create", &path)(error)),
+        }
     }
 
-    /// Adds an empty file that must not be there and survives a power cut. After an error it may
-    /// be there all the same.
-    pub(crate) fn add_durable_mark(&self, name: &str) -> Result<(), Error> {
-        self.add_mark(name)?;
-        self.sync().map_err(not_done("make durable", &self.path))
+    /// Adds an empty file that survives a power cut, unless it is there already. After an error
+    /// it may be there all the same.
+    pub(crate) fn add_durable_mark(&self, name: &str) -> Result<bool, Error> {
+        let is_new = self.add_mark(name)?;
+        if is_new {
+            self.sync().map_err(not_done("make durable", &self.path))?;
+        }
+        Ok(is_new)
     }
 
-    /// Removes a file. Durable after the next [`Self::make_durable`].
+    /// Marks a directory that is used for the first time with our format.
+    pub(crate) fn mark_format(&self) -> Result<(), Error> {
+        names::check_format(&self.names()?, &self.path)?;
+        self.add_mark(&names::format_mark()).map(drop)
+    }
+
+    /// Removes a file, if it is there.
     pub(crate) fn remove(&self, name: &str) -> Result<(), Error> {
         let path = self.path_of(name);
-        disk::remove_file(&path).map_err(not_done("remove", &path))
+        match disk::remove_file(&path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(not_done("remove", &path)(error))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Removes files that nobody needs, if possible.
@@ -177,24 +215,19 @@ impl Directory {
         }
     }
 
-    /// Renames a damaged file so that people can look at it.
-    pub(crate) fn set_aside(&self, name: &str, how: &str) -> Result<(), Error> {
-        let path = self.path_of(name);
-        let aside = (1u32..)
-            .map(|number| format!("{name}.damaged.{number}"))
-            .find(|aside| fs::symlink_metadata(self.path_of(aside)).is_err())
-            .unwrap_or_default();
-        disk::rename(&path, &self.path_of(&aside)).map_err(not_done("set aside", &path))?;
-        tracing::warn!(file = %path.display(), how, aside, "a damaged record was set aside");
-        self.make_durable()
-    }
-
-    fn write_temporary(&self, bytes: &[u8]) -> io::Result<File> {
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(true);
-        let file = disk::open(&options, &self.temporary)?;
-        disk::write_all(&file, bytes)?;
-        Ok(file)
+    /// Gives a damaged file a second name that stays, so that people can look at it.
+    pub(crate) fn set_aside(&self, name: &str, aside: &str, how: &str) {
+        let file = self.path_of(name);
+        match self.link(name, aside) {
+            // By somebody else, or before.
+            Ok(false) => {}
+            Ok(true) => {
+                tracing::warn!(file = %file.display(), how, aside, "a damaged record was set aside");
+            }
+            Err(error) => {
+                tracing::warn!(file = %file.display(), how, %error, "a record is damaged");
+            }
+        }
     }
 
     fn sync(&self) -> io::Result<()> {

@@ -46,6 +46,11 @@ pub(crate) fn sync(file: &File) -> io::Result<()> {
     file.sync_all()
 }
 
+pub(crate) fn link(from: &Path, to: &Path) -> io::Result<()> {
+    may_fail()?;
+    fs::hard_link(from, to)
+}
+
 pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {
     may_fail()?;
     fs::rename(from, to)

@@ -12,8 +12,8 @@ use rustix::io::Errno;
 use tempfile::TempDir;
 
 use crate::{
-    Options, directory::Directory, guard::Guard, host::Process, lives::Lives, store::Store,
-    worker::Call,
+    Options, directory::Directory, host::Process, lives::Lives, stop_tests::may_stop, store::Store,
+    turn_tests::take_turn, worker::Call,
 };
 
 const KEY: &str = "k";
@@ -38,6 +38,8 @@ thread_local! {
 
 /// Comes before everything that is asked of the file system.
 pub(crate) fn may_fail() -> Result<(), Errno> {
+    may_stop();
+    take_turn();
     let Some(fault) = FAULT.get() else {
         return Ok(());
     };
@@ -63,12 +65,12 @@ impl Node {
         let shared: Arc<dyn Clock> = Arc::new(clock.clone());
         let store = Store {
             directory: Directory::open(dir, Options::default()).unwrap(),
-            guard: Guard::default(),
             lives: Arc::new(Lives::new()),
             clock: shared,
             clock_name: "boot".to_owned(),
             process: Process::own(),
             seen: HashMap::new(),
+            numbers: HashMap::new(),
         };
         Self {
             store,

@@ -1,4 +1,4 @@
-//! Waiting until a file is replaced.
+//! Waiting for a new file.
 
 use std::{io, mem::MaybeUninit, os::fd::OwnedFd, path::Path};
 
@@ -10,9 +10,9 @@ use tokio::net::unix::pipe::Receiver;
 
 use crate::readiness;
 
-/// Waits until a file is renamed to a name in a directory, which is how records are replaced.
+/// Waits until a file gets a name in a directory that begins as the names of some records.
 pub(crate) struct NameWatch {
-    name: String,
+    prefix: String,
     queue: Queue,
 }
 
@@ -25,20 +25,20 @@ enum Queue {
 impl NameWatch {
     /// # Errors
     /// When the user has used up their inotify instances, for example.
-    pub(crate) fn new(directory: &Path, name: &str) -> io::Result<Self> {
+    pub(crate) fn new(directory: &Path, prefix: String) -> io::Result<Self> {
         let queue = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
-        let what = WatchFlags::MOVED_TO
+        let what = WatchFlags::CREATE
             | WatchFlags::DELETE_SELF
             | WatchFlags::MOVE_SELF
             | WatchFlags::ONLYDIR;
         inotify::add_watch(&queue, directory, what)?;
         Ok(Self {
-            name: name.to_owned(),
+            prefix,
             queue: Queue::Fresh(Some(queue)),
         })
     }
 
-    /// Returns when the file was replaced since the last call. Cancel-safe.
+    /// Returns when there was one since the last call. Cancel-safe.
     ///
     /// # Errors
     /// When no more events will come: the directory has gone, for instance.
@@ -53,7 +53,7 @@ impl NameWatch {
         };
         loop {
             queue.readable().await?;
-            match queue.try_io(|| read_all(queue, &self.name)) {
+            match queue.try_io(|| read_all(queue, &self.prefix)) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 done => return done,
             }
@@ -61,8 +61,8 @@ impl NameWatch {
     }
 }
 
-/// Empties the queue. `WouldBlock` unless the file `name` may have been replaced.
-fn read_all(queue: &Receiver, name: &str) -> io::Result<()> {
+/// Empties the queue. `WouldBlock` unless there may be a new file.
+fn read_all(queue: &Receiver, prefix: &str) -> io::Result<()> {
     let mut buffer = [MaybeUninit::uninit(); 4096];
     let mut reader = Reader::new(queue, &mut buffer);
     let mut is_ours = false;
@@ -75,7 +75,8 @@ fn read_all(queue: &Receiver, name: &str) -> io::Result<()> {
             Ok(event) => {
                 let overflow = event.events().contains(ReadFlags::QUEUE_OVERFLOW);
                 let file = event.file_name();
-                is_ours |= overflow || file.is_some_and(|file| file.to_bytes() == name.as_bytes());
+                is_ours |= overflow
+                    || file.is_some_and(|file| file.to_bytes().starts_with(prefix.as_bytes()));
             }
             Err(Errno::AGAIN) if is_ours => return Ok(()),
             Err(Errno::INTR) => {}

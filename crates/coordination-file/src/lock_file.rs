@@ -10,6 +10,7 @@ use kvcm_clock::{Moment, wall_clock_ms};
 use kvcm_fence::{Epoch, Incarnation};
 
 use crate::{
+    chain::{Chain, Draft, Newest},
     directory::Directory,
     host::{self, Process},
     lives,
@@ -40,19 +41,35 @@ impl Found {
     }
 }
 
+/// A record as it was found.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    /// Its number; 0 when there is none.
+    pub(crate) number: u64,
+    /// None when there is none, or when it is damaged.
+    pub(crate) found: Option<Found>,
+}
+
 impl Store {
     pub(crate) fn try_lock(
         &mut self,
         request: &TryLock<'_>,
         call: &Call,
     ) -> Result<LockOutcome, Error> {
-        if let Some(holder) = self.held_by_another(request)? {
+        if let Some(holder) = self.held_by_another(request, call)? {
             return Ok(LockOutcome::Held(holder));
         }
-        let _guarded = self.enter(call)?;
+        self.change(call, |store| store.try_lock_once(request, call))
+    }
+
+    fn try_lock_once(
+        &mut self,
+        request: &TryLock<'_>,
+        call: &Call,
+    ) -> Result<Option<LockOutcome>, Error> {
         self.lives
             .take(&self.directory, request.owner.incarnation)?;
-        let found = self.load_repaired(request.key)?;
+        let Loaded { number, found } = self.load(request.key, call)?;
         let all_names = self.directory.names()?;
         let (marked, old_marks) = marks(&all_names, &names::epoch_prefix(request.key));
         let now = call.check()?;
@@ -77,26 +94,30 @@ impl Store {
             ..request.clone()
         };
         let outcome = state.try_lock(&request, now, wall_clock_ms)?;
-        if let Some(reign) = state.reign.filter(|reign| before.as_ref() != Some(reign)) {
-            let minted = state.counter.filter(|_| state.counter != counter_before);
-            if let Some(epoch) = minted {
-                // On the disk before anybody can see the epoch in the record and tell other hosts
-                // of it. Whatever goes wrong here costs a number and changes nothing else.
-                let mark = names::epoch_mark(request.key, epoch);
-                self.directory.add_durable_mark(&mark)?;
-                call.check()?;
-            }
-            call.start_change()?;
-            let process = match (&outcome, found) {
-                (LockOutcome::Held(_), Some(found)) => found.process,
-                _ => self.process.clone(),
-            };
-            self.write(request.key, process, &reign)?;
-            if minted.is_some() {
-                self.directory.discard(old_marks);
+        let Some(reign) = state.reign.filter(|reign| before.as_ref() != Some(reign)) else {
+            return Ok(Some(outcome));
+        };
+        let minted = state.counter.filter(|_| state.counter != counter_before);
+        if let Some(epoch) = minted {
+            // On the disk before anybody can see the epoch in the record and tell other hosts of
+            // it. Whatever goes wrong here costs a number and changes nothing else.
+            let mark = names::epoch_mark(request.key, epoch);
+            if !self.directory.add_durable_mark(&mark)? {
+                // Another contender is at it.
+                return Ok(None);
             }
         }
-        Ok(outcome)
+        let process = match (&outcome, found) {
+            (LockOutcome::Held(_), Some(found)) => found.process,
+            _ => self.process.clone(),
+        };
+        if !self.write(request.key, number, process, &reign, call)? {
+            return Ok(None);
+        }
+        if minted.is_some() {
+            self.directory.discard(old_marks);
+        }
+        Ok(Some(outcome))
     }
 
     pub(crate) fn renew_lock(
@@ -108,15 +129,13 @@ impl Store {
         info: &str,
         call: &Call,
     ) -> Result<RenewOutcome, Error> {
-        let _guarded = self.enter(call)?;
-        let mut state = self.state(key)?;
-        let now = call.check()?;
-        let outcome = state.renew_lock(owner, epoch, ttl, info, now);
-        if let (RenewOutcome::Renewed, Some(reign)) = (&outcome, state.reign) {
-            call.start_change()?;
-            self.write(key, self.process.clone(), &reign)?;
-        }
-        Ok(outcome)
+        self.change(call, |store| {
+            let (number, mut state) = store.state(key, call)?;
+            let now = call.check()?;
+            let outcome = state.renew_lock(owner, epoch, ttl, info, now);
+            let reign = state.reign.filter(|_| outcome == RenewOutcome::Renewed);
+            store.write_own(key, number, reign, outcome, call)
+        })
     }
 
     pub(crate) fn unlock(
@@ -127,40 +146,39 @@ impl Store {
         reserve_for: Option<&Reservation>,
         call: &Call,
     ) -> Result<UnlockOutcome, Error> {
-        let _guarded = self.enter(call)?;
-        let mut state = self.state(key)?;
-        let now = call.check()?;
-        let outcome = state.unlock(owner, epoch, reserve_for, now);
-        if let (UnlockOutcome::Unlocked, Some(reign)) = (&outcome, state.reign) {
-            call.start_change()?;
-            self.write(key, self.process.clone(), &reign)?;
-        }
-        Ok(outcome)
+        self.change(call, |store| {
+            let (number, mut state) = store.state(key, call)?;
+            let now = call.check()?;
+            let outcome = state.unlock(owner, epoch, reserve_for, now);
+            let reign = state.reign.filter(|_| outcome == UnlockOutcome::Unlocked);
+            store.write_own(key, number, reign, outcome, call)
+        })
     }
 
     pub(crate) fn lock_holder(&mut self, key: &str, call: &Call) -> Result<Option<Holder>, Error> {
-        let found = match self.load(key)? {
-            Read::Whole(found) => found,
-            Read::Damaged(_) => {
-                let _guarded = self.enter(call)?;
-                self.load_repaired(key)?
-            }
-        };
-        let state = LockState {
-            counter: None,
-            reign: found.map(|found| found.reign),
-        };
+        let (_, state) = self.state(key, call)?;
         Ok(state.lock_holder(self.clock.now()))
     }
 
-    /// The reign that the record tells of, without the guard: records are replaced as wholes.
-    pub(crate) fn load(&mut self, key: &str) -> Result<Read<Option<Found>>, Error> {
-        let Some(bytes) = self.directory.read(&names::lock_record(key))? else {
-            return Ok(Read::Whole(None));
+    /// The reign that the newest record tells of. A damaged record is set aside, and counts as
+    /// none.
+    pub(crate) fn load(&mut self, key: &str, call: &Call) -> Result<Loaded, Error> {
+        let chain = names::lock_chain(key);
+        let Newest { number, bytes } = self.newest(&chain, call)?;
+        let Some(bytes) = bytes else {
+            self.directory.check()?;
+            let found = None;
+            return Ok(Loaded { number, found });
         };
         let record: LockRecord = match record::decode(KIND, &bytes)? {
             Read::Whole(record) => record,
-            Read::Damaged(how) => return Ok(Read::Damaged(how)),
+            Read::Damaged(how) => {
+                let aside = names::damaged(&chain, number);
+                let record = chain.record(number);
+                self.directory.set_aside(&record, &aside, &how);
+                let found = None;
+                return Ok(Loaded { number, found });
+            }
         };
         if record.key != key {
             let hint = "restore the name of the record, or remove it while no kvcm runs";
@@ -170,49 +188,48 @@ impl Store {
         let process = record.process.clone();
         let is_of_our_boot = host::same_boot(&record.clock, &self.clock_name);
         let reign = self.judge(key, bytes, record)?;
-        Ok(Read::Whole(Some(Found {
+        let found = Some(Found {
             reign,
             process,
             is_of_our_boot,
-        })))
+        });
+        Ok(Loaded { number, found })
     }
 
-    /// All incarnations that hold a lock, or none at all when that cannot be told.
-    pub(crate) fn holders(&self, all_names: &[String]) -> Option<Vec<Incarnation>> {
-        let mut holders = Vec::new();
-        for name in all_names.iter().filter(|name| names::is_lock_record(name)) {
-            let bytes = self.directory.read(name).ok()??;
+    /// The lifetime files of all who hold a lock or held it last, or none at all when that cannot
+    /// be told.
+    pub(crate) fn holders(&mut self, call: &Call) -> Option<Vec<String>> {
+        let mut lives = Vec::new();
+        for chain in Chain::all(&self.directory.names().ok()?) {
+            if !names::is_lock(&chain) {
+                continue;
+            }
+            let bytes = self.newest(&chain, call).ok()?.bytes?;
             let Read::Whole(record) = record::decode::<LockRecord>(KIND, &bytes).ok()? else {
                 return None;
             };
-            holders.push(record.into_reign().owner.incarnation);
+            lives.push(names::life(record.into_reign().owner.incarnation));
         }
-        Some(holders)
+        Some(lives)
     }
 
-    /// The same under the guard; a damaged record is set aside, and no record remains.
-    fn load_repaired(&mut self, key: &str) -> Result<Option<Found>, Error> {
-        match self.load(key)? {
-            Read::Whole(found) => Ok(found),
-            Read::Damaged(how) => {
-                self.directory.set_aside(&names::lock_record(key), &how)?;
-                Ok(None)
-            }
-        }
-    }
-
-    fn state(&mut self, key: &str) -> Result<LockState, Error> {
-        let found = self.load_repaired(key)?;
-        Ok(LockState {
+    fn state(&mut self, key: &str, call: &Call) -> Result<(u64, LockState), Error> {
+        let Loaded { number, found } = self.load(key, call)?;
+        let state = LockState {
             counter: None,
             reign: found.map(|found| found.reign),
-        })
+        };
+        Ok((number, state))
     }
 
-    /// Answers the ordinary contender without the guard: a lock that another holds, without doubt
-    /// and without anything to change.
-    fn held_by_another(&mut self, request: &TryLock<'_>) -> Result<Option<Holder>, Error> {
-        let Read::Whole(Some(found)) = self.load(request.key)? else {
+    /// Answers the ordinary contender at once: a lock that another holds, without doubt and without
+    /// anything to change.
+    fn held_by_another(
+        &mut self,
+        request: &TryLock<'_>,
+        call: &Call,
+    ) -> Result<Option<Holder>, Error> {
+        let Some(found) = self.load(request.key, call)?.found else {
             return Ok(None);
         };
         let reign = found.reign;
@@ -272,13 +289,44 @@ impl Store {
         Ok(reign)
     }
 
-    fn write(&mut self, key: &str, process: Process, reign: &Reign) -> Result<(), Error> {
+    /// Writes what a call of the holder makes of its reign, if anything; returns the answer, or none
+    /// when another was faster.
+    fn write_own<T>(
+        &mut self,
+        key: &str,
+        replaces: u64,
+        reign: Option<Reign>,
+        answer: T,
+        call: &Call,
+    ) -> Result<Option<T>, Error> {
+        let written = match reign {
+            Some(reign) => self.write(key, replaces, self.process.clone(), &reign, call)?,
+            None => true,
+        };
+        Ok(written.then_some(answer))
+    }
+
+    /// Replaces a record; returns whether it was the first to do so.
+    fn write(
+        &mut self,
+        key: &str,
+        replaces: u64,
+        process: Process,
+        reign: &Reign,
+        call: &Call,
+    ) -> Result<bool, Error> {
         let record = LockRecord::new(key, &self.clock_name, process, reign);
-        let bytes = record::encode(KIND, &record)?;
-        self.directory.replace(&names::lock_record(key), &bytes)?;
-        let highest = reign.epoch;
-        self.seen.insert(key.to_owned(), Seen::Ours { highest });
-        Ok(())
+        let draft = Draft {
+            replaces,
+            bytes: &record::encode(KIND, &record)?,
+            copy: None,
+        };
+        let is_first = self.publish(&names::lock_chain(key), draft, call)?;
+        if is_first {
+            let highest = reign.epoch;
+            self.seen.insert(key.to_owned(), Seen::Ours { highest });
+        }
+        Ok(is_first)
     }
 }
 

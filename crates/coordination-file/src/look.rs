@@ -3,7 +3,7 @@
 use coordination_core::{Error, Owner};
 use kvcm_fence::Epoch;
 
-use crate::{host::Process, record::Read, store::Store};
+use crate::{host::Process, store::Store, worker::Call};
 
 /// What a look shows.
 #[derive(Debug, PartialEq, Eq)]
@@ -28,13 +28,9 @@ pub(crate) struct Seen {
 }
 
 impl Store {
-    /// Looks at the record and at the holder's lifetime lock, without the guard.
-    pub(crate) fn look(&mut self, key: &str) -> Result<Look, Error> {
-        let found = match self.load(key)? {
-            Read::Whole(found) => found,
-            // The next try sets it aside; then the lock is free.
-            Read::Damaged(_) => None,
-        };
+    /// Looks at the record and at the holder's lifetime lock. A damaged record frees the lock.
+    pub(crate) fn look(&mut self, key: &str, call: &Call) -> Result<Look, Error> {
+        let found = self.load(key, call)?.found;
         let now = self.clock.now();
         let is_held = found.as_ref().is_some_and(|found| found.reign.is_held(now));
         let holder = found.as_ref().filter(|_| is_held);

@@ -4,8 +4,8 @@
 use coordination_core::Error;
 use serde::{Serialize, de::DeserializeOwned};
 
-/// The format that this version writes and reads.
-const FORMAT: u32 = 1;
+/// The format that this version writes and reads, of records and of the whole directory.
+pub(crate) const FORMAT: u32 = 2;
 
 /// A record that was read.
 #[derive(Debug)]
@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn a_newer_format_is_fatal_and_not_damage() {
         let json = "[1]";
-        let bytes = format!("kvcm-lock 2 {:08x}\n{json}\n", checksum("lock", 2, json));
+        let bytes = format!("kvcm-lock 3 {:08x}\n{json}\n", checksum("lock", 3, json));
         let error = decode::<Vec<u32>>("lock", bytes.as_bytes()).unwrap_err();
         assert!(!error.is_retryable());
     }

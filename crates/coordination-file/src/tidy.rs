@@ -1,22 +1,17 @@
-//! Removing what dead processes left.
+//! Removing what nobody needs any more.
 
 use std::time::Duration;
 
 use coordination_core::Error;
 
-use crate::{
-    lives,
-    names::{self, LIFE, TEMPORARY},
-    store::Store,
-    worker::Call,
-};
+use crate::{chain::Chain, lives, names::TEMPORARY, store::Store, worker::Call};
 
-/// How long the guard is waited for.
+/// How long it may take.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 impl Store {
-    /// Removes lifetime files of dead processes that no lock names, half-written files and expired
-    /// values. Leaving it out does no harm.
+    /// Removes old records, and lifetime files of dead processes that no lock names. Leaving it
+    /// out, or stopping anywhere in it, does no harm.
     pub(crate) fn tidy(&mut self) {
         if !self.lives.are_ended()
             && let Err(error) = self.try_tidy()
@@ -28,23 +23,23 @@ impl Store {
     fn try_tidy(&mut self) -> Result<(), Error> {
         let deadline = self.clock.now() + PATIENCE;
         let call = Call::unattended(self.clock.clone(), deadline);
-        let _guarded = self.enter(&call)?;
         let all_names = self.directory.names()?;
-        let starts = |prefix| move |name: &&str| name.starts_with(prefix);
-        let each = || all_names.iter().map(String::as_str);
-        // Nobody writes but under the guard, so these are from writers that died.
-        self.directory.discard(each().filter(starts(TEMPORARY)));
-        // The file of a named holder is the proof of its death; others may still want to see it.
-        if let Some(holders) = self.holders(&all_names) {
-            let named: Vec<_> = holders.into_iter().map(names::life).collect();
-            for life in each().filter(starts(LIFE)) {
-                if !named.iter().any(|named| named == life) {
-                    lives::bury(&self.directory, life);
-                }
-            }
+        for chain in Chain::all(&all_names) {
+            let newest = self.newest(&chain, &call)?.number;
+            self.clean(&chain, newest);
         }
-        let expired = self.expired_values(&all_names);
-        self.directory.discard(expired);
+        // Whoever still uses one tries a file system.
+        let temporary = |name: &&str| name.starts_with(TEMPORARY);
+        self.directory
+            .discard(all_names.iter().map(String::as_str).filter(temporary));
+        // The file of a named holder is the proof of its death; others may still want to see it. Who
+        // is dead before the records are read names itself in no later one.
+        let dead = lives::dead(&self.directory, &all_names);
+        if let Some(named) = self.holders(&call) {
+            let named = |life: &&str| named.iter().any(|name| name == life);
+            let unnamed = dead.iter().map(|(life, _)| *life);
+            self.directory.discard(unnamed.filter(|life| !named(life)));
+        }
         Ok(())
     }
 }

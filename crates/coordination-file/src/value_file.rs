@@ -1,31 +1,27 @@
 //! The value operations, on the thread.
+//!
+//! All values are in one record, so that a change of any is one step. What has to last (a value
+//! without a time to live) is in the memory of the kernel like everything else, and on the disk in a
+//! copy: the record with its last change, under a second name, synced before the change is answered.
+//! A process that is killed or stopped in between leaves a record whose copy is missing; the next
+//! change makes one.
 
 use std::time::Duration;
 
 use coordination_core::{DeleteOutcome, Error, Expect, SetOutcome, StoredValue, Value};
-use kvcm_clock::{Moment, wall_clock_ms};
-use serde::{Deserialize, Serialize};
+use kvcm_clock::wall_clock_ms;
 
 use crate::{
+    chain::{Chain, Draft, Newest},
     names,
     record::{self, Read},
-    store::{Store, marks},
+    store::Store,
+    values_record::ValuesRecord,
     worker::Call,
 };
 
-/// The kind of a value's record.
-const KIND: &str = "value";
-
-/// A value as it is written.
-#[derive(Debug, Serialize, Deserialize)]
-struct ValueRecord {
-    key: String,
-    /// Names the clock of `expires_ns`.
-    clock: String,
-    text: String,
-    version: u64,
-    expires_ns: Option<u64>,
-}
+/// The kind of the record.
+const KIND: &str = "values";
 
 impl Store {
     pub(crate) fn set_value(
@@ -36,50 +32,32 @@ impl Store {
         expect: Expect,
         call: &Call,
     ) -> Result<SetOutcome, Error> {
-        let _guarded = self.enter(call)?;
-        let replaced = self.live_value(key)?;
-        let present = replaced.as_ref().map(|value| value.version);
-        if !expect.admits(present) {
-            return Ok(SetOutcome::Conflict(present));
-        }
-        let all_names = self.directory.names()?;
-        // One counter for all keys: a version never stands for two texts, whatever was deleted,
-        // lost or damaged in between.
-        let (highest, old_marks) = marks(&all_names, names::VERSION);
-        let version = highest.unwrap_or_else(wall_clock_ms).saturating_add(1);
-        let now = call.check()?;
-        let record = ValueRecord {
-            key: key.to_owned(),
-            clock: self.clock_name.clone(),
-            text: text.to_owned(),
-            version,
-            expires_ns: ttl.map(|ttl| (now + ttl).as_nanos()),
-        };
-        let bytes = record::encode(KIND, &record)?;
-        call.start_change()?;
-        self.directory.add_mark(&names::version_mark(version))?;
-        let name = names::value_record(key);
-        if ttl.is_none() || replaced.is_some_and(|value| value.expires.is_none()) {
-            self.directory.replace_durably(&name, &bytes)?;
-            self.directory.make_durable()?;
-        } else {
-            self.directory.replace(&name, &bytes)?;
-        }
-        self.directory.discard(old_marks);
-        Ok(SetOutcome::Stored(version))
+        self.change(call, |store| {
+            let (number, mut values) = store.load_values(call)?;
+            let replaced = values.get(key);
+            let present = replaced.as_ref().map(|value| value.version);
+            if !expect.admits(present) {
+                return Ok(Some(SetOutcome::Conflict(present)));
+            }
+            values.version = values.version.saturating_add(1);
+            let version = values.version;
+            let now = call.check()?;
+            let value = StoredValue {
+                text: text.to_owned(),
+                version,
+                expires: ttl.map(|ttl| now + ttl),
+            };
+            values.put(key, Some(value));
+            let lasts = ttl.is_none() || replaced.is_some_and(|value| value.expires.is_none());
+            let is_first = store.write_values(number, values, lasts, call)?;
+            Ok(is_first.then_some(SetOutcome::Stored(version)))
+        })
     }
 
     pub(crate) fn get_value(&mut self, key: &str, call: &Call) -> Result<Option<Value>, Error> {
-        let name = names::value_record(key);
-        let stored = match self.load_value(&name)? {
-            Read::Whole(stored) => stored,
-            Read::Damaged(_) => {
-                let _guarded = self.enter(call)?;
-                self.load_value_repaired(&name)?
-            }
-        };
-        let stored = stored.filter(|(found, _)| found == key);
-        Ok(stored.and_then(|(_, stored)| stored.view(self.clock.now())))
+        let (_, values) = self.load_values(call)?;
+        let now = self.clock.now();
+        Ok(values.get(key).and_then(|stored| stored.view(now)))
     }
 
     pub(crate) fn delete_value(
@@ -88,20 +66,20 @@ impl Store {
         expect: Expect,
         call: &Call,
     ) -> Result<DeleteOutcome, Error> {
-        let _guarded = self.enter(call)?;
-        let Some(present) = self.live_value(key)? else {
-            return Ok(DeleteOutcome::Absent);
-        };
-        if !expect.admits(Some(present.version)) {
-            return Ok(DeleteOutcome::Conflict(present.version));
-        }
-        call.check()?;
-        call.start_change()?;
-        self.directory.remove(&names::value_record(key))?;
-        if present.expires.is_none() {
-            self.directory.make_durable()?;
-        }
-        Ok(DeleteOutcome::Deleted)
+        self.change(call, |store| {
+            let (number, mut values) = store.load_values(call)?;
+            let Some(present) = values.get(key) else {
+                return Ok(Some(DeleteOutcome::Absent));
+            };
+            if !expect.admits(Some(present.version)) {
+                return Ok(Some(DeleteOutcome::Conflict(present.version)));
+            }
+            values.version = values.version.saturating_add(1);
+            values.put(key, None);
+            let lasts = present.expires.is_none();
+            let is_first = store.write_values(number, values, lasts, call)?;
+            Ok(is_first.then_some(DeleteOutcome::Deleted))
+        })
     }
 
     pub(crate) fn list_values(
@@ -109,86 +87,102 @@ impl Store {
         prefix: &str,
         call: &Call,
     ) -> Result<Vec<(String, Value)>, Error> {
-        self.directory.check()?;
-        let all_names = self.directory.names()?;
-        let mut list = Vec::new();
-        for name in all_names.iter().filter(|name| names::is_value_record(name)) {
-            let stored = match self.load_value(name)? {
-                Read::Whole(stored) => stored,
-                Read::Damaged(_) => {
-                    let _guarded = self.enter(call)?;
-                    self.load_value_repaired(name)?
-                }
-            };
-            let stored = stored.filter(|(key, _)| key.starts_with(prefix));
-            if let Some((key, stored)) = stored
-                && let Some(value) = stored.view(self.clock.now())
-            {
-                list.push((key, value));
-            }
-        }
+        let (_, values) = self.load_values(call)?;
+        let now = self.clock.now();
+        let listed = values.iter().filter(|(key, _)| key.starts_with(prefix));
+        let mut list: Vec<_> = listed
+            .filter_map(|(key, stored)| Some((key.to_owned(), stored.view(now)?)))
+            .collect();
         list.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         Ok(list)
     }
 
-    /// The names of values that have expired.
-    pub(crate) fn expired_values<'n>(&mut self, all_names: &'n [String]) -> Vec<&'n str> {
-        let names = all_names.iter().filter(|name| names::is_value_record(name));
-        let expired = names.filter(|name| match self.load_value(name) {
-            Ok(Read::Whole(Some((_, stored)))) => !stored.is_live(self.clock.now()),
-            _ => false,
-        });
-        expired.map(String::as_str).collect()
-    }
-
-    /// The value that is there, under the guard.
-    fn live_value(&mut self, key: &str) -> Result<Option<StoredValue>, Error> {
-        let stored = self.load_value_repaired(&names::value_record(key))?;
-        let Some((found, stored)) = stored else {
-            return Ok(None);
-        };
-        if found != key {
-            let hint = "rename one of the two keys, or remove the record while no kvcm runs";
-            let source = format!("values {key} and {found} have the same file");
-            return Err(Error::fatal(hint, source));
+    /// The values that are there, and the number of their record.
+    fn load_values(&mut self, call: &Call) -> Result<(u64, ValuesRecord), Error> {
+        let chain = Chain::new(names::VALUES);
+        let Newest { number, bytes } = self.newest(&chain, call)?;
+        if let Some(bytes) = bytes {
+            match record::decode::<ValuesRecord>(KIND, &bytes)? {
+                Read::Whole(values) if values.clock == self.clock_name => {
+                    let now = self.clock.now();
+                    return Ok((number, values.bring_to(&self.clock_name, now)));
+                }
+                // Of another boot; a power cut may have lost later ones.
+                Read::Whole(_) => {}
+                Read::Damaged(how) => {
+                    let aside = names::damaged(&chain, number);
+                    let record = chain.record(number);
+                    self.directory.set_aside(&record, &aside, &how);
+                }
+            }
+        } else {
+            self.directory.check()?;
         }
-        let now = self.clock.now();
-        Ok(Some(stored).filter(|stored| stored.is_live(now)))
+        let mut values = self.recover_values(&chain)?;
+        // Versions that are lost are not given again.
+        values.version = values.version.max(wall_clock_ms());
+        Ok((number, values))
     }
 
-    fn load_value_repaired(&mut self, name: &str) -> Result<Option<(String, StoredValue)>, Error> {
-        match self.load_value(name)? {
-            Read::Whole(stored) => Ok(stored),
-            Read::Damaged(how) => {
-                self.directory.set_aside(name, &how)?;
-                Ok(None)
+    /// The latest of all records and copies that are whole.
+    fn recover_values(&self, chain: &Chain) -> Result<ValuesRecord, Error> {
+        let all_names = self.directory.names()?;
+        let records = chain.records(&all_names).into_iter();
+        let records = records.map(|number| chain.record(number));
+        let copies = all_names.iter().cloned();
+        let copies = copies.filter(|name| name.starts_with(names::VALUES_COPY));
+        let mut latest = ValuesRecord::default();
+        for name in records.chain(copies) {
+            let Some(bytes) = self.directory.read(&name)? else {
+                continue;
+            };
+            if let Read::Whole(values) = record::decode::<ValuesRecord>(KIND, &bytes)?
+                && values.version >= latest.version
+            {
+                latest = values;
             }
         }
+        Ok(latest.bring_to(&self.clock_name, self.clock.now()))
     }
 
-    /// The key and value in a file, without the guard.
-    fn load_value(&self, name: &str) -> Result<Read<Option<(String, StoredValue)>>, Error> {
-        let Some(bytes) = self.directory.read(name)? else {
-            return Ok(Read::Whole(None));
+    /// Replaces the values; returns whether it was the first to do so. With `lasts`, something
+    /// changes that has to last.
+    fn write_values(
+        &mut self,
+        replaces: u64,
+        mut values: ValuesRecord,
+        lasts: bool,
+        call: &Call,
+    ) -> Result<bool, Error> {
+        let is_kept =
+            values.lasting == 0 || self.directory.exists(&names::values_copy(values.lasting))?;
+        let version = values.version;
+        let copy = (lasts || !is_kept).then(|| names::values_copy(version));
+        if copy.is_some() {
+            values.lasting = version;
+        }
+        let draft = Draft {
+            replaces,
+            bytes: &record::encode(KIND, &values)?,
+            copy: copy.as_deref(),
         };
-        let record: ValueRecord = match record::decode(KIND, &bytes)? {
-            Read::Whole(record) => record,
-            Read::Damaged(how) => return Ok(Read::Damaged(how)),
+        let is_first = self.publish(&Chain::new(names::VALUES), draft, call)?;
+        if is_first && copy.is_some() {
+            self.discard_copies(version);
+        }
+        Ok(is_first)
+    }
+
+    /// Removes the copies of earlier versions, if possible.
+    fn discard_copies(&self, version: u64) {
+        let Ok(all_names) = self.directory.names() else {
+            return;
         };
-        let ours = record.clock == self.clock_name;
-        let expires = record.expires_ns.map(|expires| {
-            // What should have been set again on another boot's clock belongs to a dead process.
-            if ours {
-                Moment::from_nanos(expires)
-            } else {
-                Moment::ZERO
-            }
+        let earlier = all_names.iter().map(String::as_str).filter(|name| {
+            let of = name.strip_prefix(names::VALUES_COPY);
+            of.and_then(|of| of.parse::<u64>().ok())
+                .is_some_and(|of| of < version)
         });
-        let stored = StoredValue {
-            text: record.text,
-            version: record.version,
-            expires,
-        };
-        Ok(Read::Whole(Some((record.key, stored))))
+        self.directory.discard(earlier);
     }
 }

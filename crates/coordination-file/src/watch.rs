@@ -1,4 +1,4 @@
-//! Hints: inotify tells that a record was replaced, a pidfd that its holder's process has ended.
+//! Hints: inotify tells of a new record, a pidfd that its holder's process has ended.
 //!
 //! Both only say when to look; what is told comes from a look at the record and at the holder's
 //! lifetime lock. Where one of them is missing, looking every 10 ms takes its place.
@@ -74,7 +74,7 @@ impl Watch {
         clock: Arc<dyn Clock>,
         end: watch::Receiver<()>,
     ) -> Self {
-        let names = NameWatch::new(directory, &names::lock_record(key));
+        let names = NameWatch::new(directory, names::lock_record_prefix(key));
         let names = names.inspect_err(|error| {
             tracing::warn!(%error, "no inotify, looking every {LOOK_OFTEN:?} instead");
         });
@@ -153,7 +153,9 @@ impl Watch {
         let worker = self.worker.upgrade()?;
         let key = self.key.clone();
         let deadline = self.clock.now() + PATIENCE;
-        let look = worker.run(deadline, move |store, _| store.look(&key)).await;
+        let look = worker
+            .run(deadline, move |store, call| store.look(&key, call))
+            .await;
         // Its callers tell of errors; a watch has only hints.
         Some(
             look.inspect_err(|error| tracing::debug!(%error, "cannot look at the lock"))

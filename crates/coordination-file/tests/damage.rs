@@ -4,35 +4,33 @@
 
 mod support;
 
-use std::{fs, path::Path, sync::Arc, time::Duration};
-
-use coordination_core::{
-    Backend, Expect, LockOutcome, ReignEnd, RenewOutcome, SetOutcome, UnlockOutcome,
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
 };
+
+use coordination_core::{Backend, Expect, LockOutcome, ReignEnd, RenewOutcome, SetOutcome};
 use coordination_file::{FileBackend, Options};
-use kvcm_clock::{BootClock, Clock};
+use kvcm_clock::BootClock;
 use kvcm_uri::Uri;
-use rustix::fs::{FlockOperation, flock};
 use support::{KEY, LONG, acquire, deadline, nothing_done, open, owner, settled, try_lock};
 use tempfile::TempDir;
 
-const RECORD: &str = "lock-_TAIR_KVCM_LEADER_KEY.record";
+const RECORD: &str = "lock-_TAIR_KVCM_LEADER_KEY.record.";
 
 #[tokio::test]
 async fn a_damaged_record_is_set_aside_and_its_reign_ends_unknown() {
     let dir = TempDir::new().unwrap();
     let (backend, a, b) = (open(dir.path()), owner("a"), owner("b"));
-    let record = dir.path().join(RECORD);
     let mut last = acquire(&backend, &a).await.epoch;
-    let whole = fs::read(&record).unwrap();
+    let whole = fs::read(newest(dir.path()).1).unwrap();
     let half = whole[..whole.len() / 2].to_vec();
     let mut flipped = whole.clone();
     flipped[whole.len() / 2] ^= 4;
-    for (number, damaged) in [half, flipped, Vec::new(), vec![0; 4096]]
-        .iter()
-        .enumerate()
-    {
-        fs::write(&record, damaged).unwrap();
+    for damaged in &[half, flipped, Vec::new(), vec![0; 4096]] {
+        let (number, record) = newest(dir.path());
+        fs::write(record, damaged).unwrap();
         assert_eq!(
             backend.lock_holder(KEY, deadline()).await.unwrap(),
             None,
@@ -44,7 +42,7 @@ async fn a_damaged_record_is_set_aside_and_its_reign_ends_unknown() {
         assert_eq!((previous.end, previous.epoch), (ReignEnd::Unknown, last));
         assert!(!previous.lease_left.is_zero());
         last = taken.epoch;
-        let aside = format!("{RECORD}.damaged.{}", number + 1);
+        let aside = format!("lock-{KEY}.damaged.{number}");
         assert_eq!(&fs::read(dir.path().join(aside)).unwrap(), damaged);
     }
     let renewed = backend.renew_lock(KEY, &a, last, LONG, "", deadline());
@@ -59,7 +57,10 @@ async fn a_record_that_somebody_removed_leaves_its_epoch() {
     let dir = TempDir::new().unwrap();
     let (backend, a) = (open(dir.path()), owner("a"));
     let first = acquire(&backend, &a).await.epoch;
-    fs::remove_file(dir.path().join(RECORD)).unwrap();
+    settled(&backend).await;
+    for (_, record) in records(dir.path()) {
+        fs::remove_file(record).unwrap();
+    }
     let renewed = backend.renew_lock(KEY, &a, first, LONG, "", deadline());
     assert_eq!(renewed.await.unwrap(), RenewOutcome::NotHeld);
     let second = acquire(&backend, &owner("b")).await;
@@ -88,20 +89,11 @@ async fn an_epoch_of_a_crash_between_mark_and_record_is_not_minted_again() {
 async fn what_cannot_be_read_is_unavailable_and_not_free() {
     let dir = TempDir::new().unwrap();
     let (backend, b) = (open(dir.path()), owner("b"));
-    fs::create_dir(dir.path().join(RECORD)).unwrap();
+    let record = dir.path().join(format!("{RECORD}7"));
+    fs::create_dir(&record).unwrap();
     nothing_done(try_lock(&backend, &b).await);
     nothing_done(backend.lock_holder(KEY, deadline()).await);
-    fs::remove_dir(dir.path().join(RECORD)).unwrap();
-    acquire(&backend, &b).await;
-}
-
-#[tokio::test]
-async fn a_guard_that_cannot_be_locked_is_unavailable() {
-    let dir = TempDir::new().unwrap();
-    fs::create_dir(dir.path().join("guard")).unwrap();
-    let (backend, b) = (open(dir.path()), owner("b"));
-    nothing_done(try_lock(&backend, &b).await);
-    fs::remove_dir(dir.path().join("guard")).unwrap();
+    fs::remove_dir(&record).unwrap();
     acquire(&backend, &b).await;
 }
 
@@ -130,39 +122,40 @@ async fn a_removed_directory_is_unavailable_until_it_is_there_again() {
     assert!(matches!(outcome, LockOutcome::Held(holder) if holder.epoch == second.epoch));
 }
 
+/// By somebody who keeps the marks: what is minted goes on, and the records begin again.
 #[tokio::test]
-async fn a_guard_that_somebody_replaced_still_excludes() {
+async fn records_that_somebody_removed_after_many_begin_again() {
     let dir = TempDir::new().unwrap();
-    let (backend, a) = (open(dir.path()), owner("a"));
+    let (backend, other) = (open(dir.path()), open(dir.path()));
+    let (a, b) = (owner("a"), owner("b"));
     let first = acquire(&backend, &a).await.epoch;
+    for _ in 0..20 {
+        let renewed = backend.renew_lock(KEY, &a, first, LONG, "", deadline());
+        assert_eq!(renewed.await.unwrap(), RenewOutcome::Renewed);
+    }
+    assert!(records(dir.path()).len() < 10, "old records are removed");
     settled(&backend).await;
-    fs::remove_file(dir.path().join("guard")).unwrap();
-    let another = hold_guard(dir.path());
-    let soon = BootClock.now() + Duration::from_millis(50);
-    nothing_done(backend.unlock(KEY, &a, first, None, soon).await);
-    drop(another);
-    let unlocked = backend.unlock(KEY, &a, first, None, deadline()).await;
-    assert_eq!(unlocked.unwrap(), UnlockOutcome::Unlocked);
+    for (_, record) in records(dir.path()) {
+        fs::remove_file(record).unwrap();
+    }
+    let second = acquire(&other, &b).await;
+    assert!(second.epoch > first);
+    assert_eq!(second.previous.unwrap().end, ReignEnd::Unknown);
+    let renewed = backend.renew_lock(KEY, &a, first, LONG, "", deadline());
+    let renewed = renewed.await.unwrap();
+    assert!(matches!(renewed, RenewOutcome::HeldByOther(holder) if holder.epoch == second.epoch));
 }
 
 #[tokio::test]
-async fn a_call_that_was_given_up_neither_happens_later_nor_keeps_others_waiting() {
-    let dir = TempDir::new().unwrap();
-    let (backend, a) = (open(dir.path()), owner("a"));
-    let epoch = acquire(&backend, &a).await.epoch;
-    settled(&backend).await;
-    let guard = hold_guard(dir.path());
-    let far = BootClock.now() + LONG;
-    let mut unlock = backend.unlock(KEY, &a, epoch, None, far);
-    assert!(futures_util::poll!(&mut unlock).is_pending());
-    drop(unlock);
-    // Served after the call before it.
-    let holder = backend.lock_holder(KEY, deadline()).await.unwrap();
-    assert_eq!(holder.unwrap().epoch, epoch);
-    drop(guard);
-    settled(&backend).await;
-    let holder = backend.lock_holder(KEY, deadline()).await.unwrap();
-    assert_eq!(holder.unwrap().epoch, epoch);
+async fn a_directory_of_another_format_is_refused() {
+    for other in ["guard", "format.1"] {
+        let dir = TempDir::new().unwrap();
+        fs::write(dir.path().join(other), "").unwrap();
+        let opened = FileBackend::open(dir.path(), Options::default(), Arc::new(BootClock));
+        let error = opened.unwrap_err();
+        assert!(!error.is_retryable());
+        assert!(error.to_string().contains(other), "{error}");
+    }
 }
 
 #[tokio::test]
@@ -173,7 +166,12 @@ async fn a_damaged_value_is_set_aside_and_its_version_never_comes_back() {
     let SetOutcome::Stored(first) = set("1").await.unwrap() else {
         panic!("nothing was expected");
     };
-    fs::write(dir.path().join("value-k.record"), "torn").unwrap();
+    for entry in fs::read_dir(dir.path()).unwrap() {
+        let path = entry.unwrap().path();
+        if path.to_string_lossy().contains("/values.record.") {
+            fs::write(path, "torn").unwrap();
+        }
+    }
     assert_eq!(backend.list_values("", deadline()).await.unwrap(), []);
     assert_eq!(backend.get_value("k", deadline()).await.unwrap(), None);
     let SetOutcome::Stored(second) = set("2").await.unwrap() else {
@@ -204,7 +202,7 @@ async fn a_uri_names_the_directory() {
     let expected = format!("file://{}/a b", dir.path().display());
     assert_eq!(backend.describe(), expected);
     acquire(&backend, &owner("a")).await;
-    assert!(dir.path().join("a b").join(RECORD).exists());
+    assert_eq!(records(&dir.path().join("a b")).len(), 1);
 }
 
 #[tokio::test]
@@ -226,6 +224,8 @@ async fn what_dead_processes_left_is_tidied_up() {
     let half_written = dir.path().join("tmp.1");
     fs::write(&long_gone, "").unwrap();
     fs::write(&half_written, "").unwrap();
+    let abandoned = dir.path().join(format!("lock-{KEY}.candidate.1.0"));
+    fs::write(&abandoned, "").unwrap();
     let (backend, a) = (open(dir.path()), owner("a"));
     let epoch = acquire(&backend, &a).await.epoch;
     settled(&backend).await;
@@ -239,11 +239,25 @@ async fn what_dead_processes_left_is_tidied_up() {
         .unwrap();
     acquire(&backend, &owner("b")).await;
     assert!(!mark.exists());
+    settled(&backend).await;
+    assert!(!abandoned.exists());
+    assert_eq!(records(dir.path()).len(), 1);
 }
 
-/// Locks the guard like another process.
-fn hold_guard(dir: &Path) -> fs::File {
-    let guard = fs::File::create(dir.join("guard")).unwrap();
-    flock(&guard, FlockOperation::NonBlockingLockExclusive).unwrap();
-    guard
+/// The records of the lock, with their numbers, in their order.
+fn records(dir: &Path) -> Vec<(u64, PathBuf)> {
+    let names = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap());
+    let mut records: Vec<_> = names
+        .filter_map(|entry| {
+            let name = entry.file_name().into_string().unwrap();
+            let number = name.strip_prefix(RECORD)?.parse().unwrap();
+            Some((number, entry.path()))
+        })
+        .collect();
+    records.sort_unstable();
+    records
+}
+
+fn newest(dir: &Path) -> (u64, PathBuf) {
+    records(dir).pop().unwrap()
 }

@@ -13,23 +13,18 @@ use std::{
     time::Duration,
 };
 
-use coordination_core::{
-    Backend, Hint, HintStream, LockOutcome, Previous, ReignEnd, TryLock, UnlockOutcome,
-};
+use coordination_core::{Backend, Hint, HintStream, LockOutcome, Previous, ReignEnd, TryLock};
 use coordination_file::FileBackend;
 use futures_util::StreamExt;
 use kvcm_clock::{BootClock, Clock};
 use kvcm_fence::{Epoch, Incarnation};
-use rustix::{
-    fs::{FlockOperation, flock},
-    process::{
-        Pid, PidfdFlags, PidfdGetfdFlags, Signal, getpid, kill_process, pidfd_getfd, pidfd_open,
-    },
+use rustix::process::{
+    Pid, PidfdFlags, PidfdGetfdFlags, Signal, getpid, kill_process, pidfd_getfd, pidfd_open,
 };
 use support::{
     KEY, acquire, acquired, deadline, held_epoch,
     kid::{self, say, start},
-    nothing_done, open, owner, request, settled, try_lock,
+    open, owner, request, try_lock,
 };
 use tempfile::TempDir;
 use tokio::time::timeout;
@@ -177,28 +172,6 @@ fn epoch_and_program(said: &str) -> (Epoch, Pid) {
     (epoch.parse().unwrap(), program)
 }
 
-#[tokio::test]
-async fn a_process_that_stopped_inside_the_guard_hangs_nobody() {
-    let dir = TempDir::new().unwrap();
-    let backend = open(dir.path());
-    let a = owner("a");
-    let epoch = acquire(&backend, &a).await.epoch;
-    let (child, _) = start("guard", dir.path());
-    child.signal(Signal::STOP);
-    let soon = BootClock.now() + Duration::from_millis(50);
-    let unlock = backend.unlock(KEY, &a, epoch, None, soon);
-    let answer = timeout(PATIENCE, unlock).await.expect("a call hangs");
-    nothing_done(answer);
-    // Readers and contenders that only look need no guard.
-    let holder = backend.lock_holder(KEY, deadline()).await.unwrap();
-    assert_eq!(holder.unwrap().epoch, epoch);
-    let outcome = try_lock(&backend, &owner("b")).await.unwrap();
-    assert_eq!(held_epoch(outcome), epoch);
-    drop(child);
-    let unlocked = backend.unlock(KEY, &a, epoch, None, deadline()).await;
-    assert_eq!(unlocked.unwrap(), UnlockOutcome::Unlocked);
-}
-
 /// Not a test: what a child does.
 #[tokio::test]
 async fn child() {
@@ -209,15 +182,7 @@ async fn child() {
         "hold" => {
             let backend = open(&dir);
             let epoch = acquire(&backend, &owner("child")).await.epoch;
-            // Stopped while it tidies up, it would hold the guard.
-            settled(&backend).await;
             say(epoch);
-            std::future::pending().await
-        }
-        "guard" => {
-            let guard = fs::File::open(dir.join("guard")).unwrap();
-            flock(&guard, FlockOperation::LockExclusive).unwrap();
-            say("guarded");
             std::future::pending().await
         }
         "parent" | "forked" => {
@@ -241,7 +206,6 @@ async fn child() {
             };
             let outcome = backend.try_lock(request, deadline()).await;
             let epoch = acquired(outcome.unwrap()).epoch;
-            settled(&backend).await;
             say(epoch);
             std::future::pending().await
         }
