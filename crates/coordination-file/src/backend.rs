@@ -73,6 +73,7 @@ impl FileBackend {
             process: Process::own(),
             seen: HashMap::new(),
             numbers: HashMap::new(),
+            awaited: HashMap::new(),
         };
         let worker = Worker::start(store, clock.clone()).map_err(|error| {
             let hint = "raise the limit of threads of the process";

@@ -71,6 +71,7 @@ impl Node {
             process: Process::own(),
             seen: HashMap::new(),
             numbers: HashMap::new(),
+            awaited: HashMap::new(),
         };
         Self {
             store,

@@ -24,6 +24,11 @@ use crate::{
 /// The kind of a lock's record.
 const KIND: &str = "lock";
 
+/// How often it is looked for the first record when only the mark of its epoch is there, half a
+/// millisecond apart: longer than a disk takes for a sync, far shorter than the lease that has to be
+/// waited for when it was lost.
+const LOOKS: u32 = 100;
+
 /// A reign with its holder's process.
 #[derive(Clone, Debug)]
 pub(crate) struct Found {
@@ -80,6 +85,9 @@ impl Store {
         if let Some(reign) = &state.reign {
             state.counter = state.counter.max(Some(reign.epoch));
         } else if let Some(epoch) = state.counter {
+            if number == 0 && self.may_appear(request.key, epoch) {
+                return Ok(None);
+            }
             state.reign = Some(lost_reign(epoch, request, now)?);
         }
         let counter_before = state.counter;
@@ -244,6 +252,17 @@ impl Store {
             reign: Some(reign),
         };
         Ok(state.lock_holder(self.clock.now()))
+    }
+
+    /// Whether the first record may still come, of a contender that has marked its epoch and syncs
+    /// the mark: looked for some times, in this call or later ones, before it counts as lost.
+    fn may_appear(&mut self, key: &str, epoch: Epoch) -> bool {
+        let (marked, looks) = self.awaited.entry(key.to_owned()).or_insert((epoch, 0));
+        if *marked != epoch {
+            (*marked, *looks) = (epoch, 0);
+        }
+        *looks += 1;
+        *looks <= LOOKS
     }
 
     /// Brings a record of another clock to ours: its lease is waited for once, from the moment

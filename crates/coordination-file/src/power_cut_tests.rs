@@ -73,6 +73,7 @@ impl Boot {
             process: Process::own(),
             seen: HashMap::new(),
             numbers: HashMap::new(),
+            awaited: HashMap::new(),
         };
         Self { store, clock }
     }

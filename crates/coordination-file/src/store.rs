@@ -32,6 +32,8 @@ pub(crate) struct Store {
     pub(crate) seen: HashMap<String, Seen>,
     /// The newest number that was seen in each chain.
     pub(crate) numbers: HashMap<Chain, u64>,
+    /// How often it was looked for the record of a lock of which only the mark of an epoch was seen.
+    pub(crate) awaited: HashMap<String, (Epoch, u32)>,
 }
 
 /// The last record of a lock that this process saw.

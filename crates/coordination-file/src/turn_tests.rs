@@ -116,6 +116,7 @@ impl Player {
             process: Process::own(),
             seen: HashMap::new(),
             numbers: HashMap::new(),
+            awaited: HashMap::new(),
         };
         let owner = Owner {
             node: format!("n{number}").parse().unwrap(),
@@ -133,8 +134,7 @@ impl Player {
         Call::unattended(self.store.clock.clone(), Moment::NEVER)
     }
 
-    /// Acquires the lock, if it is free, and releases it.
-    fn lead(&mut self, reigns: &Mutex<Vec<(Epoch, bool)>>) {
+    fn try_lock(&mut self) -> LockOutcome {
         let call = self.call();
         let request = TryLock {
             key: KEY,
@@ -144,7 +144,13 @@ impl Player {
             info: "",
             presumed_dead: None,
         };
-        let LockOutcome::Acquired(acquired) = self.store.try_lock(&request, &call).unwrap() else {
+        self.store.try_lock(&request, &call).unwrap()
+    }
+
+    /// Acquires the lock, if it is free, and releases it.
+    fn lead(&mut self, reigns: &Mutex<Vec<(Epoch, bool)>>) {
+        let call = self.call();
+        let LockOutcome::Acquired(acquired) = self.try_lock() else {
             return;
         };
         let epoch = acquired.epoch;
@@ -185,6 +191,30 @@ impl Player {
         let store = &mut self.store;
         let set = store.set_value("sum", &text, Some(TTL), expect, &call);
         matches!(set.unwrap(), SetOutcome::Stored(_))
+    }
+}
+
+/// That another has marked an epoch does not mean that a record was lost.
+#[test]
+fn the_first_of_several_has_no_predecessor() {
+    for seed in 0..20 {
+        let dir = TempDir::new().unwrap();
+        let table = Arc::new(Table::new(seed));
+        thread::scope(|scope| {
+            for number in 0..PLAYERS {
+                let mut player = Player::new(dir.path(), number, seed);
+                let table = table.clone();
+                scope.spawn(move || {
+                    PLAYER.set(Some((table.clone(), number)));
+                    let outcome = player.try_lock();
+                    PLAYER.set(None);
+                    table.leave(number);
+                    if let LockOutcome::Acquired(acquired) = outcome {
+                        assert_eq!(acquired.previous, None, "seed {seed}");
+                    }
+                });
+            }
+        });
     }
 }
 
