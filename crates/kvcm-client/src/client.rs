@@ -135,8 +135,8 @@ impl Client {
         }
     }
 
-    /// Every leader from now on, the present one first if there is one. A slow reader misses
-    /// leaders of the past, never the last one. Ends when the client is closed or all its clones
+    /// Every leader from now on, each once, the present one first if there is one. A slow reader
+    /// misses leaders of the past, never the last one. Ends when the client is closed or all its clones
     /// are gone.
     ///
     /// Nodes push changes of leader, so news is milliseconds old; with servers that cannot, it is
@@ -145,7 +145,7 @@ impl Client {
         self.core.touch();
         let mut changes = self.core.table.subscribe();
         changes.mark_changed();
-        let next = |(mut changes, mut last): (
+        let next = |(mut changes, last): (
             tokio::sync::watch::Receiver<LeaderTable>,
             Option<KnownLeader>,
         )| async move {
@@ -157,9 +157,9 @@ impl Client {
                 }
                 let known = table.route().map(|leader| KnownLeader::of(leader));
                 drop(table);
-                if known.is_some() && known != last {
-                    last.clone_from(&known);
-                    return known.map(|leader| (leader, (changes, last)));
+                let Some(leader) = known else { continue };
+                if !last.as_ref().is_some_and(|last| leader.continues(last)) {
+                    return Some((leader.clone(), (changes, Some(leader))));
                 }
             }
         };
@@ -314,6 +314,49 @@ impl KnownLeader {
             node: leader.node.clone(),
             epoch: leader.epoch,
             cluster_id: leader.cluster.to_string(),
+        }
+    }
+
+    /// Whether this is the reign that `last` told of, of which more may be known now: the first
+    /// node that names a leader need not know the cluster's id or the leader's.
+    fn continues(&self, last: &Self) -> bool {
+        let same = |now: &str, then: &str| now == then || now.is_empty() || then.is_empty();
+        self.epoch == last.epoch
+            && self.node.endpoint == last.node.endpoint
+            && same(&self.node.id, &last.node.id)
+            && same(&self.cluster_id, &last.cluster_id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn known(cluster: &str, epoch: u64, id: &str, endpoint: &str) -> KnownLeader {
+        KnownLeader {
+            node: Node {
+                id: id.to_owned(),
+                endpoint: endpoint.to_owned(),
+                admin_endpoint: endpoint.to_owned(),
+            },
+            epoch,
+            cluster_id: cluster.to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_leader_of_which_more_is_learned_is_no_change() {
+        let first = known("", 7, "", "a:1");
+        assert!(known("c", 7, "n1", "a:1").continues(&first));
+        let full = known("c", 7, "n1", "a:1");
+        assert!(first.continues(&full));
+        for other in [
+            known("c", 8, "n1", "a:1"),
+            known("c", 7, "n1", "a:2"),
+            known("c", 7, "n2", "a:1"),
+            known("d", 7, "n1", "a:1"),
+        ] {
+            assert!(!other.continues(&full), "{other:?}");
         }
     }
 }
