@@ -57,8 +57,8 @@ pub(crate) struct Newest {
 /// What is to be published.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Draft<'d> {
-    /// The number of the record that it replaces; 0 for none.
-    pub(crate) replaces: u64,
+    /// What it was made from.
+    pub(crate) replaces: &'d Newest,
     pub(crate) bytes: &'d [u8],
     /// A second name for the file; then its bytes are on the disk before anybody sees them.
     pub(crate) copy: Option<&'d str>,
@@ -146,7 +146,11 @@ impl Chain {
                 number += 1;
             }
             let bytes = directory.read(&self.record(number))?;
-            if bytes.is_some() && self.is_newest(directory, number)? {
+            // The order of the looks matters.
+            let is_newest = bytes.is_some()
+                && !directory.exists(&self.record(number + 1))?
+                && directory.exists(&self.record(number))?;
+            if is_newest {
                 return Ok(Newest { number, bytes });
             }
             number = 0;
@@ -165,10 +169,10 @@ impl Chain {
         draft: Draft<'_>,
         call: &Call,
     ) -> Result<bool, Error> {
-        if draft.replaces == 0 {
+        if draft.replaces.number == 0 {
             self.begin(directory)?;
         }
-        let number = draft.replaces + 1;
+        let number = draft.replaces.number + 1;
         let candidate = self.candidate(number);
         let published = directory
             .write_new(&candidate, draft.bytes, draft.copy.is_some())
@@ -185,26 +189,26 @@ impl Chain {
         &self,
         directory: &Directory,
         candidate: &str,
-        replaces: u64,
+        replaces: &Newest,
         call: &Call,
     ) -> Result<bool, Error> {
         call.check()?;
-        if !self.is_newest(directory, replaces)? {
+        // The order of the looks matters. Should somebody have put another directory here, in which
+        // that number is reached, too, then what is there is not what was read.
+        let number = replaces.number;
+        let next = self.record(number + 1);
+        if directory.exists(&next)? {
+            return Ok(false);
+        }
+        let is_there = match number {
+            0 => !directory.exists(&self.begun())? && self.highest(directory)? == 0,
+            _ => directory.read(&self.record(number))? == replaces.bytes,
+        };
+        if !is_there {
             return Ok(false);
         }
         call.start_change()?;
-        directory.link(candidate, &self.record(replaces + 1))
-    }
-
-    /// Whether no record has replaced this one. The order of the looks matters.
-    fn is_newest(&self, directory: &Directory, number: u64) -> Result<bool, Error> {
-        if directory.exists(&self.record(number + 1))? {
-            return Ok(false);
-        }
-        if number > 0 {
-            return directory.exists(&self.record(number));
-        }
-        Ok(!directory.exists(&self.begun())? && self.highest(directory)? == 0)
+        directory.link(candidate, &next)
     }
 
     /// The highest number of a record; 0 when there is none.

@@ -49,8 +49,7 @@ impl Found {
 /// A record as it was found.
 #[derive(Debug)]
 pub(crate) struct Loaded {
-    /// Its number; 0 when there is none.
-    pub(crate) number: u64,
+    pub(crate) newest: Newest,
     /// None when there is none, or when it is damaged.
     pub(crate) found: Option<Found>,
 }
@@ -74,7 +73,7 @@ impl Store {
     ) -> Result<Option<LockOutcome>, Error> {
         self.lives
             .take(&self.directory, request.owner.incarnation)?;
-        let Loaded { number, found } = self.load(request.key, call)?;
+        let Loaded { newest, found } = self.load(request.key, call)?;
         let all_names = self.directory.names()?;
         let (marked, old_marks) = marks(&all_names, &names::epoch_prefix(request.key));
         let now = call.check()?;
@@ -85,7 +84,7 @@ impl Store {
         if let Some(reign) = &state.reign {
             state.counter = state.counter.max(Some(reign.epoch));
         } else if let Some(epoch) = state.counter {
-            if number == 0 && self.may_appear(request.key, epoch) {
+            if newest.number == 0 && self.may_appear(request.key, epoch) {
                 return Ok(None);
             }
             state.reign = Some(lost_reign(epoch, request, now)?);
@@ -119,7 +118,7 @@ impl Store {
             (LockOutcome::Held(_), Some(found)) => found.process,
             _ => self.process.clone(),
         };
-        if !self.write(request.key, number, process, &reign, call)? {
+        if !self.write(request.key, &newest, process, &reign, call)? {
             return Ok(None);
         }
         if minted.is_some() {
@@ -138,11 +137,11 @@ impl Store {
         call: &Call,
     ) -> Result<RenewOutcome, Error> {
         self.change(call, |store| {
-            let (number, mut state) = store.state(key, call)?;
+            let (newest, mut state) = store.state(key, call)?;
             let now = call.check()?;
             let outcome = state.renew_lock(owner, epoch, ttl, info, now);
             let reign = state.reign.filter(|_| outcome == RenewOutcome::Renewed);
-            store.write_own(key, number, reign, outcome, call)
+            store.write_own(key, &newest, reign, outcome, call)
         })
     }
 
@@ -155,11 +154,11 @@ impl Store {
         call: &Call,
     ) -> Result<UnlockOutcome, Error> {
         self.change(call, |store| {
-            let (number, mut state) = store.state(key, call)?;
+            let (newest, mut state) = store.state(key, call)?;
             let now = call.check()?;
             let outcome = state.unlock(owner, epoch, reserve_for, now);
             let reign = state.reign.filter(|_| outcome == UnlockOutcome::Unlocked);
-            store.write_own(key, number, reign, outcome, call)
+            store.write_own(key, &newest, reign, outcome, call)
         })
     }
 
@@ -172,20 +171,20 @@ impl Store {
     /// none.
     pub(crate) fn load(&mut self, key: &str, call: &Call) -> Result<Loaded, Error> {
         let chain = names::lock_chain(key);
-        let Newest { number, bytes } = self.newest(&chain, call)?;
-        let Some(bytes) = bytes else {
+        let newest = self.newest(&chain, call)?;
+        let Some(bytes) = &newest.bytes else {
             self.directory.check()?;
             let found = None;
-            return Ok(Loaded { number, found });
+            return Ok(Loaded { newest, found });
         };
-        let record: LockRecord = match record::decode(KIND, &bytes)? {
+        let record: LockRecord = match record::decode(KIND, bytes)? {
             Read::Whole(record) => record,
             Read::Damaged(how) => {
-                let aside = names::damaged(&chain, number);
-                let record = chain.record(number);
+                let aside = names::damaged(&chain, newest.number);
+                let record = chain.record(newest.number);
                 self.directory.set_aside(&record, &aside, &how);
                 let found = None;
-                return Ok(Loaded { number, found });
+                return Ok(Loaded { newest, found });
             }
         };
         if record.key != key {
@@ -201,7 +200,7 @@ impl Store {
             process,
             is_of_our_boot,
         });
-        Ok(Loaded { number, found })
+        Ok(Loaded { newest, found })
     }
 
     /// The lifetime files of all who hold a lock or held it last, or none at all when that cannot
@@ -221,13 +220,13 @@ impl Store {
         Some(lives)
     }
 
-    fn state(&mut self, key: &str, call: &Call) -> Result<(u64, LockState), Error> {
-        let Loaded { number, found } = self.load(key, call)?;
+    fn state(&mut self, key: &str, call: &Call) -> Result<(Newest, LockState), Error> {
+        let Loaded { newest, found } = self.load(key, call)?;
         let state = LockState {
             counter: None,
             reign: found.map(|found| found.reign),
         };
-        Ok((number, state))
+        Ok((newest, state))
     }
 
     /// Answers the ordinary contender at once: a lock that another holds, without doubt and without
@@ -267,7 +266,7 @@ impl Store {
 
     /// Brings a record of another clock to ours: its lease is waited for once, from the moment
     /// when we first saw it. If it changes meanwhile, somebody lives on that clock.
-    fn judge(&mut self, key: &str, bytes: Vec<u8>, record: LockRecord) -> Result<Reign, Error> {
+    fn judge(&mut self, key: &str, bytes: &[u8], record: LockRecord) -> Result<Reign, Error> {
         // After the record was read: an older `now` would make a new lease look too long.
         let now = self.clock.now();
         if record.is_of(&self.clock_name, now) {
@@ -281,10 +280,9 @@ impl Store {
         }
         let since = match self.seen.get(key) {
             None => None,
-            Some(Seen::Foreign { bytes: same, since }) if *same == bytes => Some(*since),
+            Some(Seen::Foreign { bytes: same, since }) if same == bytes => Some(*since),
             Some(_) => {
-                self.seen
-                    .insert(key.to_owned(), Seen::Foreign { bytes, since: now });
+                self.see_foreign(key, bytes, now);
                 let hint = "give each host its own directory, or use a backend for several hosts";
                 let source = format!(
                     "{}: another host, or a container with its own clock, uses lock {key}, too",
@@ -294,8 +292,7 @@ impl Store {
             }
         };
         let since = since.unwrap_or_else(|| {
-            self.seen
-                .insert(key.to_owned(), Seen::Foreign { bytes, since: now });
+            self.see_foreign(key, bytes, now);
             now
         });
         let mut reign = record.into_reign();
@@ -308,12 +305,18 @@ impl Store {
         Ok(reign)
     }
 
+    fn see_foreign(&mut self, key: &str, bytes: &[u8], since: Moment) {
+        let bytes = bytes.to_vec();
+        let seen = Seen::Foreign { bytes, since };
+        self.seen.insert(key.to_owned(), seen);
+    }
+
     /// Writes what a call of the holder makes of its reign, if anything; returns the answer, or none
     /// when another was faster.
     fn write_own<T>(
         &mut self,
         key: &str,
-        replaces: u64,
+        replaces: &Newest,
         reign: Option<Reign>,
         answer: T,
         call: &Call,
@@ -329,7 +332,7 @@ impl Store {
     fn write(
         &mut self,
         key: &str,
-        replaces: u64,
+        replaces: &Newest,
         process: Process,
         reign: &Reign,
         call: &Call,

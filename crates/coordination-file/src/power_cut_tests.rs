@@ -270,6 +270,45 @@ fn only_a_new_epoch_and_a_lasting_value_wait_for_the_disk() {
     assert_eq!(syncs(&boot), 3);
 }
 
+/// Its process was killed, or stopped, when it had changed the record.
+#[test]
+fn what_should_last_and_has_no_copy_gets_one_with_the_next_change_of_anything() {
+    let dir = TempDir::new().unwrap();
+    let mut boot = Boot::start(dir.path(), 0);
+    boot.set("lasting", None);
+    let copies = |dir: &Path| {
+        let names = files(dir).into_keys();
+        let copies: Vec<_> = names
+            .filter(|name| name.starts_with(names::VALUES_COPY))
+            .collect();
+        copies
+    };
+    for copy in copies(dir.path()) {
+        fs::remove_file(dir.path().join(copy)).unwrap();
+    }
+    let call = boot.call();
+    let any = Expect::Any;
+    let set = |boot: &mut Boot| {
+        let set = boot.store.set_value("w", "x", Some(TTL), any, &call);
+        set.unwrap();
+        boot.store.directory.syncs()
+    };
+    let syncs = set(&mut boot);
+    assert_eq!(copies(dir.path()).len(), 1);
+    assert_eq!(set(&mut boot), syncs);
+    let synced = boot.store.directory.synced.lock().unwrap().1.clone();
+    drop(boot);
+    // Of the records nothing is left.
+    let mut random = fastrand::Rng::with_seed(1);
+    cut_power(dir.path(), &synced, &mut random);
+    for name in files(dir.path()).into_keys() {
+        if name.contains(".record.") {
+            fs::remove_file(dir.path().join(name)).unwrap();
+        }
+    }
+    assert_eq!(Boot::start(dir.path(), 1).get().unwrap(), "lasting");
+}
+
 #[test]
 fn a_record_that_came_back_tells_nothing_of_the_reigns_after_it() {
     let dir = TempDir::new().unwrap();

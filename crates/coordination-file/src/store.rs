@@ -81,7 +81,7 @@ impl Store {
     ) -> Result<bool, Error> {
         let is_first = chain.publish(&self.directory, draft, call)?;
         if is_first {
-            let number = draft.replaces + 1;
+            let number = draft.replaces.number + 1;
             self.numbers.insert(chain.clone(), number);
             if number.is_multiple_of(CLEAN_EACH) {
                 self.clean(chain, number);

@@ -33,7 +33,7 @@ impl Store {
         call: &Call,
     ) -> Result<SetOutcome, Error> {
         self.change(call, |store| {
-            let (number, mut values) = store.load_values(call)?;
+            let (newest, mut values) = store.load_values(call)?;
             let replaced = values.get(key);
             let present = replaced.as_ref().map(|value| value.version);
             if !expect.admits(present) {
@@ -49,7 +49,7 @@ impl Store {
             };
             values.put(key, Some(value));
             let lasts = ttl.is_none() || replaced.is_some_and(|value| value.expires.is_none());
-            let is_first = store.write_values(number, values, lasts, call)?;
+            let is_first = store.write_values(&newest, values, lasts, call)?;
             Ok(is_first.then_some(SetOutcome::Stored(version)))
         })
     }
@@ -67,7 +67,7 @@ impl Store {
         call: &Call,
     ) -> Result<DeleteOutcome, Error> {
         self.change(call, |store| {
-            let (number, mut values) = store.load_values(call)?;
+            let (newest, mut values) = store.load_values(call)?;
             let Some(present) = values.get(key) else {
                 return Ok(Some(DeleteOutcome::Absent));
             };
@@ -77,7 +77,7 @@ impl Store {
             values.version = values.version.saturating_add(1);
             values.put(key, None);
             let lasts = present.expires.is_none();
-            let is_first = store.write_values(number, values, lasts, call)?;
+            let is_first = store.write_values(&newest, values, lasts, call)?;
             Ok(is_first.then_some(DeleteOutcome::Deleted))
         })
     }
@@ -97,21 +97,21 @@ impl Store {
         Ok(list)
     }
 
-    /// The values that are there, and the number of their record.
-    fn load_values(&mut self, call: &Call) -> Result<(u64, ValuesRecord), Error> {
+    /// The values that are there, and their record.
+    fn load_values(&mut self, call: &Call) -> Result<(Newest, ValuesRecord), Error> {
         let chain = Chain::new(names::VALUES);
-        let Newest { number, bytes } = self.newest(&chain, call)?;
-        if let Some(bytes) = bytes {
-            match record::decode::<ValuesRecord>(KIND, &bytes)? {
+        let newest = self.newest(&chain, call)?;
+        if let Some(bytes) = &newest.bytes {
+            match record::decode::<ValuesRecord>(KIND, bytes)? {
                 Read::Whole(values) if values.clock == self.clock_name => {
                     let now = self.clock.now();
-                    return Ok((number, values.bring_to(&self.clock_name, now)));
+                    return Ok((newest, values.bring_to(&self.clock_name, now)));
                 }
                 // Of another boot; a power cut may have lost later ones.
                 Read::Whole(_) => {}
                 Read::Damaged(how) => {
-                    let aside = names::damaged(&chain, number);
-                    let record = chain.record(number);
+                    let aside = names::damaged(&chain, newest.number);
+                    let record = chain.record(newest.number);
                     self.directory.set_aside(&record, &aside, &how);
                 }
             }
@@ -121,7 +121,7 @@ impl Store {
         let mut values = self.recover_values(&chain)?;
         // Versions that are lost are not given again.
         values.version = values.version.max(wall_clock_ms());
-        Ok((number, values))
+        Ok((newest, values))
     }
 
     /// The latest of all records and copies that are whole.
@@ -149,7 +149,7 @@ impl Store {
     /// changes that has to last.
     fn write_values(
         &mut self,
-        replaces: u64,
+        replaces: &Newest,
         mut values: ValuesRecord,
         lasts: bool,
         call: &Call,
