@@ -8,7 +8,7 @@
 //! Old records are removed. This must not free a name for those who were stopped before they linked:
 //!
 //! - A writer creates its candidate, named after the number it is for; then sees that the number is
-//!   not taken; then that the record it replaces is still there; then links.
+//!   not taken; then that the record it replaces is still there, as it was read; then links.
 //! - A cleaner knows the newest number, lists the directory, removes all candidates for numbers up to
 //!   it, and then the older records from the lowest to the highest.
 //!
@@ -24,8 +24,8 @@
 //!
 //! The first record replaces none. That "none" is still there is told by the absence of a file that
 //! every cleaner creates before it removes anything. When all records have gone, by somebody's hand or
-//! a power cut, that file is removed, and the chain begins again; what it was for is lost, which is for
-//! the reader to judge.
+//! a power cut, all candidates are removed, then that file, and the chain begins again; what it was for
+//! is lost, which is for the reader to judge.
 //!
 //! `chain_model_tests` plays all orders of all steps, and those of protocols with one rule less.
 
@@ -227,6 +227,10 @@ impl Chain {
         let begun = self.begun();
         if directory.exists(&begun)? && self.highest(directory)? == 0 {
             tracing::warn!(chain = self.name, "all records have gone, beginning again");
+            // Whoever was stopped before it replaced one of them must not replace a new one.
+            for candidate in self.candidates(&directory.names()?, u64::MAX) {
+                directory.remove(candidate)?;
+            }
             directory.remove(&begun)?;
         }
         Ok(())
