@@ -21,6 +21,7 @@ mod local;
 mod memory;
 mod memory_state;
 mod memory_writer;
+mod pace;
 mod progress;
 mod queue;
 mod record;

@@ -237,19 +237,32 @@ impl Queue {
         state.taken.clone()
     }
 
-    /// The store has the group that was taken.
-    pub(crate) fn acknowledged(&self) {
+    /// How many batches wait to be taken; 0 while a group has to be tried again.
+    pub(crate) fn gathered(&self) -> u64 {
+        let state = self.state.lock();
+        match state.taken {
+            Some(_) => 0,
+            None => state.waiting.count as u64,
+        }
+    }
+
+    /// The store has the group that was taken. Gives how many batches that were, and how many have
+    /// gathered meanwhile.
+    pub(crate) fn acknowledged(&self) -> (u64, u64) {
         let mut state = self.state.lock();
+        let mut count = 0;
         if let Some(group) = state.taken.take() {
-            let count = group.last + 1 - group.first;
+            count = group.last + 1 - group.first;
             state.committed = group.last;
             state.log.push(group.last, group.payload);
             state.waiting.bytes = state.waiting.bytes.saturating_sub(group.payload as usize);
             state.waiting.count = state.waiting.count.saturating_sub(count as usize);
         }
         state.failing = None;
+        let gathered = state.waiting.count as u64;
         drop(state);
         self.settled.notify_waiters();
+        (count, gathered)
     }
 
     /// The store did not take the group; it is tried again. Gives the number of tries so far.

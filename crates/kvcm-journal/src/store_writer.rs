@@ -4,11 +4,12 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use kvcm_fence::Claim;
-use tokio::task::AbortHandle;
+use tokio::{task::AbortHandle, time::Instant};
 use tracing::{debug, error, warn};
 
 use crate::{
     AppendError, Batch, LoadError, LoadSink, Loaded, LogSize, Snapshot, Writer,
+    pace::Pace,
     progress::Progress,
     queue::Queue,
     store::{Store, StoreError},
@@ -113,13 +114,20 @@ impl Writer for StoreWriter {
 
 /// Empties the queue into the store until the claim ends.
 async fn commit(queue: Arc<Queue>, store: Arc<dyn Store>) {
+    let mut pace = Pace::default();
     loop {
+        pace.gather(&queue).await;
         let Some(group) = queue.take() else {
             queue.submitted.notified().await;
             continue;
         };
+        let begun = Instant::now();
         match store.append(&group).await {
-            Ok(()) => queue.acknowledged(),
+            Ok(()) => {
+                let took = begun.elapsed();
+                let (acknowledged, gathered) = queue.acknowledged();
+                pace.wrote(took, acknowledged, gathered);
+            }
             Err(StoreError::Fenced(fenced)) => {
                 debug!(claim = %queue.claim(), %fenced, "the journal is closed to this claim");
                 queue.end(fenced);
