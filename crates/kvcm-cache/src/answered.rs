@@ -1,6 +1,6 @@
 //! What became of the requests of clients, for a repeat.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, ops::Range};
 
 use kvcm_clock::Moment;
 use kvcm_index::Grant;
@@ -73,10 +73,15 @@ impl Answered {
         }
     }
 
-    /// All that are stored, oldest first.
-    pub(crate) fn all(&self) -> Vec<Request> {
+    /// The places of all that are stored.
+    pub(crate) fn all_places(&self) -> Range<u64> {
+        self.0.lock().done.all_places()
+    }
+
+    /// Those in these places, oldest first.
+    pub(crate) fn places(&self, places: Range<u64>) -> Vec<Request> {
         let inner = self.0.lock();
-        let done = inner.done.iter();
+        let done = inner.done.places(places);
         done.map(|(key, outcome)| Request {
             key,
             outcome: outcome.clone(),

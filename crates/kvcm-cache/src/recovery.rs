@@ -19,11 +19,14 @@ use crate::{
     manager::{Counts, Shared},
     mask::Success,
     ops::{
-        DefineInstance, DefineStorage, End, Ending, KIND, Locations, Op, OpenSession, Remove,
+        DefineInstance, DefineStorage, End, Ending, KIND, Locations, Op, OpenSession, Remove, Room,
         Start, VERSION,
     },
     sessions::Session,
 };
+
+/// The most keys that room is made for at once.
+const ROOM_MAX: usize = 1 << 24;
 
 /// What [`CacheManager::open`] found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,18 +89,21 @@ impl Content {
         writer: &mut dyn Writer,
         owned: &(dyn Fn(&Instance) -> bool + Sync),
     ) -> Result<Self> {
+        let shared = Shared::new(
+            surroundings.registry.clone(),
+            surroundings.clock.clone(),
+            &surroundings.config,
+        );
         let mut loader = Loader {
             registry: &surroundings.registry,
             owned,
-            shared: Shared::new(
-                surroundings.registry.clone(),
-                surroundings.clock.clone(),
-                &surroundings.config,
-            ),
+            now_s: shared.now_s(),
+            shared,
             sessions: HashMap::new(),
             ended: Vec::new(),
             skipped: HashMap::new(),
             unread: false,
+            bulk: Vec::new(),
         };
         let loaded = writer.load(&mut loader).await;
         let journal = loaded.map_err(|error| match error {
@@ -198,11 +204,16 @@ struct Loader<'a> {
     registry: &'a Registry,
     owned: &'a (dyn Fn(&Instance) -> bool + Sync),
     shared: Shared,
-    sessions: HashMap<SessionId, Session<Arc<Home>>>,
+    /// The open ones, each with the slot of its first key.
+    sessions: HashMap<SessionId, (Session<Arc<Home>>, usize)>,
     ended: Vec<(SessionId, Success)>,
     skipped: HashMap<String, u64>,
     /// Something was not understood.
     unread: bool,
+    /// Homes that are filled in bulk: their keys are not found yet.
+    bulk: Vec<Arc<Home>>,
+    /// Coarse time, for the order of use: all of it is used now.
+    now_s: u32,
 }
 
 impl LoadSink for Loader<'_> {
@@ -238,6 +249,7 @@ impl Loader<'_> {
                 Ok(Op::End(op)) => self.end(op),
                 Ok(Op::Remove(op)) => self.remove(&op),
                 Ok(Op::Delete(op)) => self.delete(&op),
+                Ok(Op::Room(op)) => self.room(&op),
                 Ok(Op::Locations(op)) => self.locations(&op),
                 Ok(Op::OpenSession(op)) => self.open_session(op),
                 Ok(Op::FinishedSession(op)) => self.ended.push((op.session, op.success)),
@@ -294,24 +306,28 @@ impl Loader<'_> {
         if !op.keys.is_empty() && !self.is_defined(op.storage) {
             return;
         }
-        let mut locations = Vec::with_capacity(op.keys.len());
-        for (position, key) in (0u32..).zip(&op.keys) {
-            let group = op.group(position as usize).unwrap_or("?");
-            let Some(specs) = home.specs.number(group) else {
-                return self.not_understood(format!("instance `{}` has no such group", home.id));
-            };
+        let specs = op.groups.iter().map(|group| home.specs.number(group));
+        let specs: Option<Vec<_>> = specs.collect();
+        let Some(specs) = specs.filter(|_| op.has_groups()) else {
+            return self.not_understood(format!("instance `{}` has no such group", home.id));
+        };
+        let location = |(position, key): (usize, &i64)| {
+            let specs = specs[op.group(position)];
+            let position = position as u32;
             let location = Location::new(op.grant, position, op.storage, specs, State::Writing);
-            locations.push((*key, location));
-        }
-        home.index.restore(&locations, self.shared.now_s());
+            (*key, location)
+        };
+        let locations = op.keys.iter().enumerate().map(location);
+        self.begin_bulk(&home, 0);
+        let slot = home.index.restore(locations, self.now_s).slot;
         let session = session(home, op.keys, op.grant, op.life_ms);
-        self.sessions.insert(op.session, session);
+        self.sessions.insert(op.session, (session, slot));
     }
 
     fn open_session(&mut self, op: OpenSession) {
         if let Some(home) = self.home(&op.instance, op.fingerprint) {
             let session = session(home, op.keys, op.grant, op.life_ms);
-            self.sessions.insert(op.session, session);
+            self.sessions.insert(op.session, (session, 0));
         }
     }
 
@@ -326,9 +342,29 @@ impl Loader<'_> {
             return self.not_understood(format!("instance `{}` has no such group", home.id));
         };
         let location = |position| Location::new(op.grant, position, op.storage, specs, op.state);
-        let keys = op.keys.iter().zip(&op.positions);
-        let locations: Vec<_> = keys.map(|(key, at)| (*key, location(*at))).collect();
-        home.index.restore(&locations, self.shared.now_s());
+        let locations = op.placed().map(|(key, at)| (key, location(at)));
+        home.index.restore(locations, self.now_s);
+    }
+
+    /// Keys of this home come without being looked up.
+    fn begin_bulk(&mut self, home: &Arc<Home>, keys: usize) {
+        if home.index.begin_bulk(keys) {
+            self.bulk.push(Arc::clone(home));
+        }
+    }
+
+    /// From here on keys are looked up.
+    fn end_bulk(&mut self) {
+        for home in self.bulk.drain(..) {
+            home.index.end_bulk();
+        }
+    }
+
+    fn room(&mut self, op: &Room) {
+        if let Some(home) = self.home(&op.instance, op.fingerprint) {
+            let keys = usize::try_from(op.keys).unwrap_or(usize::MAX);
+            self.begin_bulk(&home, keys.min(ROOM_MAX));
+        }
     }
 
     /// The home that an operation speaks of; none, and a note, when nobody knows it.
@@ -385,7 +421,7 @@ impl Loader<'_> {
 
     fn end(&mut self, op: End) {
         // The start of an unknown one was left out and told.
-        let Some(session) = self.sessions.remove(&op.session) else {
+        let Some((session, slot)) = self.sessions.remove(&op.session) else {
             return;
         };
         let index = &session.home.index;
@@ -394,9 +430,9 @@ impl Loader<'_> {
             Ending::Finished(success) => success,
             Ending::Expired | Ending::BadMask => &nothing,
         };
-        let now_s = self.shared.now_s();
         let written = |at| success.contains(at);
-        index.commit(&session.keys, session.grant, now_s, written, |_, _| {});
+        let (keys, grant) = (&session.keys, session.grant);
+        index.commit_at(slot, keys, grant, self.now_s, written, |_, _| {});
         if let Ending::Finished(success) = op.ending {
             self.ended.push((op.session, success));
         }
@@ -405,6 +441,7 @@ impl Loader<'_> {
     fn remove(&mut self, op: &Remove) {
         // A grant is given once, so it meets the locations of one registration only. Without a home
         // nothing of it was restored.
+        self.end_bulk();
         for home in self.homes_of(&op.instance) {
             for removed in &op.removed {
                 home.index.release(&removed.keys, removed.grant, |_, _| {});
@@ -413,6 +450,7 @@ impl Loader<'_> {
     }
 
     fn delete(&mut self, op: &Remove) {
+        self.end_bulk();
         for home in self.homes_of(&op.instance) {
             home.index.retire(op.locations(), |_, _| {});
         }
@@ -428,14 +466,15 @@ impl Loader<'_> {
     }
 
     /// Counts the bytes and lets the sessions live again.
-    fn finish(self) -> (Shared, Vec<(String, u64)>) {
+    fn finish(mut self) -> (Shared, Vec<(String, u64)>) {
+        self.end_bulk();
         let shared = self.shared;
         let storages = shared.storages.list();
         for home in shared.all_homes() {
             home.take_stock(&storages);
         }
         let now = shared.clock.now();
-        for (id, session) in self.sessions {
+        for (id, (session, _)) in self.sessions {
             shared.sessions.open(id, session, now);
         }
         for (id, success) in self.ended {

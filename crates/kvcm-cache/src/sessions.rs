@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet, VecDeque},
+    ops::Range,
     sync::Arc,
     time::Duration,
 };
@@ -60,6 +61,8 @@ struct Inner<I> {
     ended: HashMap<SessionId, Success>,
     /// When each of `ended` is forgotten, oldest first.
     forget: VecDeque<(Moment, SessionId)>,
+    /// How many went from the front of it.
+    forgotten: u64,
 }
 
 #[derive(Debug)]
@@ -87,6 +90,7 @@ impl<I> Sessions<I> {
                 deadlines: BTreeSet::new(),
                 ended: HashMap::new(),
                 forget: VecDeque::new(),
+                forgotten: 0,
             }),
             earlier: Notify::new(),
             settled: Notify::new(),
@@ -209,20 +213,32 @@ impl<I> Sessions<I> {
             && (until <= now || inner.forget.len() > REMEMBERED_MAX)
         {
             inner.forget.pop_front();
+            inner.forgotten += 1;
             inner.ended.remove(&id);
         }
         drop(inner);
         self.settled.notify_waiters();
     }
 
-    /// All open sessions, and the remembered outcomes in the order of their ends.
-    pub(crate) fn all(&self) -> (Vec<Open<I>>, Vec<(SessionId, Success)>) {
+    /// All open sessions, and the places of all outcomes that are remembered.
+    pub(crate) fn all_open(&self) -> (Vec<Open<I>>, Range<u64>) {
         let inner = self.inner.lock();
         let open = inner.open.iter();
         let open = open.map(|(id, held)| (*id, Arc::clone(&held.session)));
+        let end = inner.forgotten + inner.forget.len() as u64;
+        (open.collect(), inner.forgotten..end)
+    }
+
+    /// The remembered outcomes in these places, in the order of their ends. Each keeps its place.
+    pub(crate) fn ended(&self, places: Range<u64>) -> Vec<(SessionId, Success)> {
+        let inner = self.inner.lock();
+        let from = places.start.saturating_sub(inner.forgotten);
+        let count = places.end.saturating_sub(inner.forgotten.max(places.start));
         let ended = inner.forget.iter();
-        let ended = ended.filter_map(|(_, id)| Some((*id, inner.ended.get(id)?.clone())));
-        (open.collect(), ended.collect())
+        let ended = ended.skip(from as usize).take(count as usize);
+        ended
+            .filter_map(|(_, id)| Some((*id, inner.ended.get(id)?.clone())))
+            .collect()
     }
 
     /// When the next session's time is up; never without one.

@@ -10,6 +10,7 @@
 //! Every call takes a batch and takes the lock once. Readers share it.
 
 mod ages;
+mod bulk;
 mod error;
 mod evict;
 mod grow;
@@ -31,5 +32,6 @@ pub use ages::{Ages, Cutoff};
 pub use error::{Full, ReserveError};
 pub use index::BlockIndex;
 pub use location::{Grant, Location, State};
+pub use mutate::Restored;
 pub use reserve::ReservePolicy;
 pub use sink::{Counter, LocationSink};

@@ -6,7 +6,7 @@ use hashbrown::{DefaultHashBuilder, HashTable, hash_table::Entry};
 
 /// A hash table moves all it holds when it grows, and the index is locked meanwhile: half a second
 /// for ten million keys. Many small ones grow one at a time.
-const PARTS: usize = 256;
+pub(crate) const PARTS: usize = 256;
 
 /// The slot of each key. The keys themselves stand in the slots.
 #[derive(Debug)]
@@ -60,6 +60,17 @@ impl Map {
                 (*entry.insert(slot()).get(), true)
             }
         }
+    }
+
+    /// The number of the part that a key goes to.
+    #[inline]
+    pub(crate) fn part_of(&self, key: i64) -> usize {
+        part(self.hasher.hash_one(key))
+    }
+
+    /// Makes room in a part for so many more keys.
+    pub(crate) fn reserve(&mut self, part: usize, more: usize, keys: &[i64]) {
+        self.parts[part].reserve(more, |slot| self.hasher.hash_one(keys[*slot as usize]));
     }
 
     /// Takes away a key that is in that slot.

@@ -4,6 +4,15 @@ use std::ops::Range;
 
 use crate::{BlockIndex, Grant, Location, State, table::Table};
 
+/// What [`BlockIndex::restore`] did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Restored {
+    /// How many locations were new. In bulk all count.
+    pub new: usize,
+    /// The slot of the first key, for [`BlockIndex::commit_at`]. It may change its key at any time.
+    pub slot: usize,
+}
+
 impl BlockIndex {
     /// [`State::Reserved`] becomes [`State::Writing`]: the journal has acknowledged the start.
     pub fn confirm(&self, keys: &[i64], grant: Grant) {
@@ -24,10 +33,27 @@ impl BlockIndex {
         grant: Grant,
         now_s: u32,
         written: impl Fn(usize) -> bool,
+        retired: impl FnMut(i64, &Location),
+    ) -> usize {
+        self.commit_at(0, keys, grant, now_s, written, retired)
+    }
+
+    /// The same, quicker when the first key is in that slot.
+    pub fn commit_at(
+        &self,
+        slot: usize,
+        keys: &[i64],
+        grant: Grant,
+        now_s: u32,
+        written: impl Fn(usize) -> bool,
         mut retired: impl FnMut(i64, &Location),
     ) -> usize {
         let mut table = self.table.write();
+        if table.is_bulk() && !table.holds(keys, slot) {
+            table.end_bulk();
+        }
         let mut runs = RunsOf::new(keys);
+        runs.hint = slot;
         let mut serving = 0;
         while let Some((at, mut slots)) = runs.next(&table) {
             let is_written = written(at);
@@ -76,26 +102,50 @@ impl BlockIndex {
     }
 
     /// Puts locations back as a journal tells them, in the order given; one that is there already
-    /// (same key and grant) is left alone. Returns how many were new. No limit is checked.
-    pub fn restore(&self, locations: &[(i64, Location)], now_s: u32) -> usize {
+    /// (same key and grant) is left alone. No limit is checked. Quickest when the locations of a
+    /// grant come in the order of their positions.
+    pub fn restore<I>(&self, locations: I, now_s: u32) -> Restored
+    where
+        I: IntoIterator<Item = (i64, Location), IntoIter: ExactSizeIterator>,
+    {
+        let locations = locations.into_iter();
         let mut table = self.table.write();
+        let table = &mut *table;
         let mut batch = table.begin(locations.len());
-        let mut hint = 0;
-        let mut new = 0;
+        // Slots that have their keys already, and the location of the first.
+        let mut run = 0..0;
+        let mut first: Option<Location> = None;
+        let mut restored = Restored::default();
+        let mut is_first = true;
         for (key, location) in locations {
-            let (slot, inserted) =
-                table.find_or_insert(&mut batch, *key, hint, now_s, || *location);
-            hint = slot + 1;
-            if !inserted {
-                if table.has(slot, location.grant()) {
-                    continue;
-                }
-                table.push(slot, *location);
+            let hint = run.end;
+            let (slot, inserted) = table.find_or_claim(&mut batch, key, hint);
+            if is_first {
+                (restored.slot, is_first) = (slot, false);
             }
-            new += 1;
+            if inserted {
+                let follows = |first: Location| {
+                    slot == run.end && location == first.nth((slot - run.start) as u32)
+                };
+                if !first.is_some_and(follows) {
+                    table.settle(run, first.replace(location), now_s);
+                    run = slot..slot;
+                }
+                run.end = slot + 1;
+                restored.new += 1;
+                continue;
+            }
+            // It may be one of the run.
+            table.settle(run, first.take(), now_s);
+            run = slot + 1..slot + 1;
+            if !table.has(slot, location.grant()) {
+                table.push(slot, location);
+                restored.new += 1;
+            }
         }
+        table.settle(run, first, now_s);
         table.finish(&batch);
-        new
+        restored
     }
 }
 

@@ -3,7 +3,9 @@
 use std::{iter, ops::Range};
 
 use crate::{
-    Grant, Location, grow,
+    Grant, Location,
+    bulk::Pending,
+    grow,
     locations::Locations,
     many::ManyTable,
     map::Map,
@@ -25,6 +27,8 @@ pub(crate) struct Table {
     runs: Runs,
     many: ManyTable,
     slots: FreeSlots,
+    /// Keys that are not in the map yet.
+    pending: Option<Pending>,
 }
 
 /// What a slot holds: nothing, a location of a run, or with the highest bit set several locations.
@@ -158,11 +162,35 @@ impl Table {
         now_s: u32,
         location: impl FnOnce() -> Location,
     ) -> (usize, bool) {
+        let (slot, inserted) = self.find_or_claim(batch, key, hint);
+        if inserted {
+            self.settle(slot..slot + 1, Some(location()), now_s);
+        }
+        (slot, inserted)
+    }
+
+    /// The same, but the slot of an absent key still waits for its location and its time: give
+    /// them with [`settle`](Self::settle).
+    pub(crate) fn find_or_claim(
+        &mut self,
+        batch: &mut Batch,
+        key: i64,
+        hint: usize,
+    ) -> (usize, bool) {
         if self.is_at(key, hint) {
             return (hint, false);
         }
-        let next = || self.slots.take(batch);
-        let (number, inserted) = self.map.find_or_insert(key, &self.keys, next);
+        let (number, inserted) = match &mut self.pending {
+            None => {
+                let next = || self.slots.take(batch);
+                self.map.find_or_insert(key, &self.keys, next)
+            }
+            Some(pending) => {
+                let number = self.slots.take(batch);
+                pending.push(self.map.part_of(key), number);
+                (number, true)
+            }
+        };
         let slot = number as usize;
         if !inserted {
             return (slot, false);
@@ -173,9 +201,78 @@ impl Table {
         } else {
             self.keys[slot] = key;
         }
-        self.uses.begin(slot, now_s);
-        self.assign(slot..slot + 1, &location());
         (slot, true)
+    }
+
+    /// Gives neighbouring slots that have their keys the locations from the first one on, and the
+    /// time of their last use. Without a location there are no slots.
+    pub(crate) fn settle(&mut self, slots: Range<usize>, first: Option<Location>, now_s: u32) {
+        if let Some(first) = first {
+            for slot in slots.clone() {
+                self.uses.begin(slot, now_s);
+            }
+            self.assign(slots, &first);
+        }
+    }
+
+    /// Keys that come from now on wait for [`end_bulk`](Self::end_bulk) and are not found before;
+    /// about so many are going to come. False when it was so already.
+    pub(crate) fn begin_bulk(&mut self, keys: usize) -> bool {
+        if self.pending.is_some() {
+            return false;
+        }
+        self.keys.reserve_exact(keys);
+        self.held.reserve_exact(keys);
+        self.uses.reserve(keys);
+        self.pending = Some(Pending::new(keys));
+        true
+    }
+
+    /// Puts the keys that wait into the map. Of the slots of one key the first is left, with the
+    /// locations of all of them.
+    pub(crate) fn end_bulk(&mut self) {
+        let Some(pending) = self.pending.take() else {
+            return;
+        };
+        for (part, slots) in pending.parts() {
+            self.map.reserve(part, slots.len(), &self.keys);
+            for slot in slots {
+                let key = self.keys[slot as usize];
+                let (found, inserted) = self.map.find_or_insert(key, &self.keys, || slot);
+                if !inserted {
+                    self.merge(slot as usize, found as usize);
+                }
+            }
+        }
+    }
+
+    /// Whether keys wait for [`end_bulk`](Self::end_bulk).
+    pub(crate) const fn is_bulk(&self) -> bool {
+        self.pending.is_some()
+    }
+
+    /// Whether the slots from that one on hold just these keys.
+    pub(crate) fn holds(&self, keys: &[i64], slot: usize) -> bool {
+        let slots = slot..slot.saturating_add(keys.len());
+        self.keys.get(slots.clone()) == Some(keys)
+            && self.held[slots].iter().all(|held| *held != Held::NOTHING)
+    }
+
+    /// Gives the locations of a slot that is not in the map to another one of the same key.
+    fn merge(&mut self, slot: usize, other: usize) {
+        for location in self.locations(slot).to_vec() {
+            if !self.has(other, location.grant()) {
+                self.push(other, location);
+            }
+        }
+        let slots = slot..slot + 1;
+        if let Some(number) = self.held[slot].list() {
+            self.many.remove(number);
+        } else if let Some(number) = self.held[slot].run() {
+            self.runs.leave(number, &slots);
+        }
+        self.held[slot] = Held::NOTHING;
+        self.slots.release(slots);
     }
 
     /// Adds a location to a key that has some.

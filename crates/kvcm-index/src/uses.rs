@@ -39,6 +39,12 @@ impl Uses {
         note(&self.slots[end..slots.end], now_s);
     }
 
+    /// Makes room for so many more slots.
+    pub(crate) fn reserve(&mut self, slots: usize) {
+        self.slots.reserve_exact(slots);
+        self.blocks.reserve_exact(slots / BLOCK + 1);
+    }
+
     /// A slot is given a key; slots come into being one after the other.
     pub(crate) fn begin(&mut self, slot: usize, now_s: u32) {
         if slot == self.slots.len() {

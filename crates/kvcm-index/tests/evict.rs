@@ -51,7 +51,7 @@ fn index(keys: &BTreeMap<i64, Key>) -> BlockIndex {
             .enumerate()
             .map(location)
             .collect();
-        index.restore(&locations, at.last_used);
+        index.restore(locations, at.last_used);
     }
     index
 }
@@ -144,7 +144,7 @@ fn serving(keys: impl IntoIterator<Item = i64>, now_s: u32) -> BlockIndex {
     let index = BlockIndex::new();
     let location = Location::new(grant(0), 0, 1, 0, State::Serving);
     let locations: Vec<_> = keys.into_iter().map(|key| (key, location)).collect();
-    index.restore(&locations, now_s);
+    index.restore(locations, now_s);
     index
 }
 
@@ -209,7 +209,7 @@ fn only_what_is_written_or_being_written_is_retired() {
     let locations: Vec<_> = locations
         .map(|(key, state)| (key, Location::new(grant(0), 0, 1, 0, state)))
         .collect();
-    index.restore(&locations, 1);
+    index.restore(locations, 1);
     // Neither one of another grant nor an absent one.
     let other = [(2, grant(9)), (7, grant(0))];
     index.retire(other, |key, _| panic!("{key} was retired"));

@@ -304,8 +304,22 @@ proptest! {
             .iter()
             .flat_map(|(key, list)| list.iter().map(|l| (*key, *l)))
             .collect();
-        prop_assert_eq!(copy.restore(&flat, 1), flat.len());
-        prop_assert_eq!(copy.restore(&flat, 1), 0);
+        prop_assert_eq!(copy.restore(flat.clone(), 1).new, flat.len());
+        prop_assert_eq!(copy.restore(flat.clone(), 1).new, 0);
+        prop_assert_eq!(contents(&copy), expected.clone());
+
+        // And so it is when they come in bulk, some of them twice.
+        let copy = BlockIndex::new();
+        copy.restore(flat[..flat.len() / 3].iter().copied(), 1);
+        copy.begin_bulk(flat.len());
+        copy.restore(flat.iter().copied(), 1);
+        copy.restore(flat[flat.len() / 2..].iter().copied(), 1);
+        copy.end_bulk();
         prop_assert_eq!(contents(&copy), expected);
+        let keys: Vec<_> = flat.iter().map(|(key, _)| *key).collect();
+        let mut answers = [Answers::default(), Answers::default()];
+        index.get_batch(&keys, 3, select, &mut answers[0]);
+        copy.get_batch(&keys, 3, select, &mut answers[1]);
+        prop_assert_eq!(&answers[0].0, &answers[1].0);
     }
 }

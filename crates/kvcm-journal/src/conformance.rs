@@ -105,11 +105,7 @@ pub async fn a_superseded_writer_changes_nothing(journal: &dyn Journal) {
     append(&*old, batch("old")).await;
     let (new, ..) = open(journal, 2).await;
     expect_fenced(old.append(batch("late"), TIMEOUT).await.map(drop));
-    let late = Snapshot {
-        through: 1,
-        version: 1,
-        chunks: vec![],
-    };
+    let late = Snapshot::new(1, 1, []);
     expect_fenced(old.snapshot(late, TIMEOUT).await);
     append(&*new, batch("new")).await;
     let (_, _, content) = open(journal, 3).await;
@@ -136,11 +132,8 @@ pub async fn a_snapshot_takes_the_place_of_its_records(journal: &dyn Journal) {
     append(&*writer, batch("b")).await;
     append(&*writer, batch("c")).await;
     for through in [1, 2] {
-        let snapshot = Snapshot {
-            through,
-            version: 7,
-            chunks: vec![Bytes::from_static(b"x"), Bytes::from(vec![b'y'; 3])],
-        };
+        let chunks = [Bytes::from_static(b"x"), Bytes::from(vec![b'y'; 3])];
+        let snapshot = Snapshot::new(through, 7, chunks);
         if let Err(error) = writer.snapshot(snapshot, TIMEOUT).await {
             panic!("a snapshot through {through} gave {error}");
         }
@@ -162,11 +155,7 @@ pub async fn a_snapshot_takes_the_place_of_its_records(journal: &dyn Journal) {
 pub async fn a_snapshot_of_the_future_is_refused(journal: &dyn Journal) {
     let (writer, ..) = open(journal, 1).await;
     append(&*writer, batch("a")).await;
-    let snapshot = Snapshot {
-        through: 2,
-        version: 1,
-        chunks: vec![],
-    };
+    let snapshot = Snapshot::new(2, 1, []);
     let refused = writer.snapshot(snapshot, TIMEOUT).await;
     assert!(
         matches!(refused, Err(AppendError::NoSuchSeq { seq: 2, last: 1 })),
@@ -246,11 +235,7 @@ pub async fn a_load_can_be_stopped_and_repeated(journal: &dyn Journal) {
 pub async fn a_load_reports_each_step(journal: &dyn Journal) {
     let (writer, ..) = open(journal, 1).await;
     append(&*writer, batch("a")).await;
-    let snapshot = Snapshot {
-        through: 1,
-        version: 1,
-        chunks: vec![Bytes::from_static(b"a"); 2],
-    };
+    let snapshot = Snapshot::new(1, 1, [Bytes::from_static(b"a"), Bytes::from_static(b"a")]);
     if let Err(error) = writer.snapshot(snapshot, TIMEOUT).await {
         panic!("the snapshot gave {error}");
     }

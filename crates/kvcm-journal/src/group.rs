@@ -38,6 +38,15 @@ pub(crate) enum Piece {
     },
 }
 
+impl Piece {
+    /// Bytes that it has.
+    pub(crate) const fn len(&self) -> usize {
+        match self {
+            Self::Whole(bytes) | Self::Damaged { bytes, .. } => bytes.len(),
+        }
+    }
+}
+
 /// What stands in a log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Pieces {

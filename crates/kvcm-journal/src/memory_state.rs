@@ -1,10 +1,11 @@
 //! What the clones, writers and faults of a memory journal share.
 
+use bytes::Bytes;
 use kvcm_fence::{Epoch, Fence};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
-use crate::{LogSize, Record, Snapshot};
+use crate::{LogSize, Record};
 
 /// Whether records are kept at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +25,7 @@ pub(crate) struct Shared {
 #[derive(Debug, Default)]
 pub(crate) struct State {
     pub(crate) fence: Fence,
-    pub(crate) snapshot: Option<Snapshot>,
+    pub(crate) snapshot: Option<Kept>,
     /// Records after the snapshot. Those after `committed` are on their way and do not count yet.
     pub(crate) records: Vec<Record>,
     /// The content begins after this number: what was before has been dropped.
@@ -34,6 +35,14 @@ pub(crate) struct State {
     pub(crate) log: LogSize,
     pub(crate) dropped: bool,
     pub(crate) faults: FaultPlan,
+}
+
+/// A snapshot as it is kept.
+#[derive(Clone, Debug)]
+pub(crate) struct Kept {
+    pub(crate) through: u64,
+    pub(crate) version: u16,
+    pub(crate) chunks: Vec<Bytes>,
 }
 
 /// What the test wants to go wrong.

@@ -13,7 +13,7 @@ use kvcm_fence::Claim;
 
 use crate::{
     AppendError, Batch, LoadError, LoadSink, Loaded, LogSize, Record, Snapshot, Writer,
-    memory_state::{Keep, Shared, State},
+    memory_state::{Keep, Kept, Shared, State},
     progress::Progress,
 };
 
@@ -203,6 +203,13 @@ impl Writer for MemoryWriter {
 
     async fn snapshot(&self, snapshot: Snapshot, _timeout: Duration) -> Result<(), AppendError> {
         self.check_loaded()?;
+        let keeps = self.shared.keep == Keep::Content;
+        // Without the lock: making them may take a while.
+        let snapshot = Kept {
+            through: snapshot.through,
+            version: snapshot.version,
+            chunks: snapshot.chunks.filter(|_| keeps).collect(),
+        };
         let mut state = self.shared.lock();
         state.fence.check(&self.claim)?;
         if state.faults.refuse_snapshots {
@@ -217,7 +224,7 @@ impl Writer for MemoryWriter {
         if snapshot.through == state.committed && state.faults.went_back.take().is_some() {
             state.committed = state.last;
         }
-        if self.shared.keep == Keep::Content {
+        if keeps {
             state.replace_by(snapshot);
         }
         Ok(())
@@ -232,8 +239,8 @@ impl Writer for MemoryWriter {
 
 impl State {
     /// Puts the snapshot in the place of the records that it covers.
-    fn replace_by(&mut self, snapshot: Snapshot) {
-        let older = |s: &Snapshot| s.through > snapshot.through;
+    fn replace_by(&mut self, snapshot: Kept) {
+        let older = |s: &Kept| s.through > snapshot.through;
         if self.snapshot.as_ref().is_some_and(older) {
             return;
         }

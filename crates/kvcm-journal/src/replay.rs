@@ -52,7 +52,7 @@ impl Replay {
     /// A part of the log, which stands at `place`.
     pub(crate) fn piece(
         &mut self,
-        place: &str,
+        place: impl Fn() -> String + Copy,
         piece: &Piece,
         sink: &mut (dyn LoadSink + Send),
     ) -> Result<(), LoadError> {
@@ -60,7 +60,7 @@ impl Replay {
         if let Some(wrong) = wrong {
             let count = records.len();
             self.skip(
-                place,
+                &place(),
                 format!("{wrong}; {count} records beside it are whole"),
             );
         }
@@ -90,13 +90,13 @@ impl Replay {
 
     fn record(
         &mut self,
-        place: &str,
+        place: impl Fn() -> String,
         record: &Record,
         sink: &mut (dyn LoadSink + Send),
     ) -> Result<(), LoadError> {
         if record.cluster != self.cluster {
             let reason = format!("record {} is of cluster {}", record.seq, record.cluster);
-            self.skip(place, reason);
+            self.skip(&place(), reason);
             return Ok(());
         }
         if record.seq <= self.last {
@@ -105,7 +105,7 @@ impl Replay {
         if record.seq > self.last + 1 {
             let (first, last) = (self.last + 1, record.seq - 1);
             self.skip(
-                place,
+                &place(),
                 format!("records {first} to {last} before it are missing"),
             );
         }

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{HashMap, VecDeque},
+    ops::Range,
     time::Duration,
 };
 
@@ -25,6 +26,8 @@ pub struct Requests<T> {
     entries: HashMap<u128, (u64, T)>,
     /// When each was noted, the oldest first.
     order: VecDeque<(Moment, u128)>,
+    /// How many went from the front of it.
+    forgotten: u64,
 }
 
 impl<T> Requests<T> {
@@ -35,6 +38,7 @@ impl<T> Requests<T> {
             count_max,
             entries: HashMap::new(),
             order: VecDeque::new(),
+            forgotten: 0,
         }
     }
 
@@ -44,6 +48,7 @@ impl<T> Requests<T> {
             && (now.since(at) >= self.kept_for || self.order.len() >= self.count_max)
         {
             self.order.pop_front();
+            self.forgotten += 1;
             self.entries.remove(&id);
         }
         if let std::collections::hash_map::Entry::Vacant(entry) = self.entries.entry(key.id) {
@@ -61,7 +66,22 @@ impl<T> Requests<T> {
 
     /// All of them, in the order in which they were noted.
     pub fn iter(&self) -> impl Iterator<Item = (RequestKey, &T)> {
-        self.order.iter().filter_map(|(_, id)| {
+        self.places(self.all_places())
+    }
+
+    /// The places of all of them. Each has the one after its predecessor's and keeps it.
+    pub fn all_places(&self) -> Range<u64> {
+        self.forgotten..self.forgotten + self.order.len() as u64
+    }
+
+    /// Those in these places that are not forgotten, in the order in which they were noted.
+    pub fn places(&self, places: Range<u64>) -> impl Iterator<Item = (RequestKey, &T)> {
+        let index = |place: u64| {
+            let index = usize::try_from(place.saturating_sub(self.forgotten));
+            index.map_or(self.order.len(), |index| index.min(self.order.len()))
+        };
+        let (from, end) = (index(places.start), index(places.end));
+        self.order.range(from..end.max(from)).filter_map(|(_, id)| {
             let (body, outcome) = self.entries.get(id)?;
             let key = RequestKey {
                 id: *id,
@@ -118,5 +138,22 @@ mod tests {
         requests.note(key(9), 0, at(600));
         assert_eq!(ids(&requests), [9]);
         assert_eq!(requests.get(3), None);
+    }
+
+    #[test]
+    fn each_keeps_its_place_when_others_are_forgotten() {
+        let mut requests = Requests::new(Duration::from_secs(600), 3);
+        let places = |requests: &Requests<u32>, from, to| -> Vec<u128> {
+            requests.places(from..to).map(|(key, _)| key.id).collect()
+        };
+        for id in 0..5 {
+            requests.note(key(id), 0, at(0));
+        }
+        assert_eq!(requests.all_places(), 2..5);
+        assert_eq!(places(&requests, 0, 3), [2]);
+        assert_eq!(places(&requests, 3, 4), [3]);
+        assert_eq!(places(&requests, 4, 9), [4]);
+        assert_eq!(places(&requests, 5, 9), []);
+        assert_eq!(places(&requests, 0, 1), []);
     }
 }

@@ -72,11 +72,7 @@ async fn a_snapshot_alone_is_content_that_is_dropped() {
     let journal = MemoryJournal::new("test");
     let (writer, _) = open(&journal, 1).await;
     writer.append(batch("a"), TIMEOUT).await.unwrap();
-    let snapshot = Snapshot {
-        through: 1,
-        version: 1,
-        chunks: vec![Bytes::from_static(b"s")],
-    };
+    let snapshot = Snapshot::new(1, 1, [Bytes::from_static(b"s")]);
     writer.snapshot(snapshot, TIMEOUT).await.unwrap();
     let (_, loaded) = open(&journal, 2).await;
     assert_eq!((loaded.dropped, loaded.snapshot_chunks), (false, 1));

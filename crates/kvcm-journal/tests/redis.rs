@@ -62,11 +62,7 @@ async fn append(writer: &dyn Writer, text: &str) -> u64 {
 }
 
 fn snapshot(through: u64, text: &'static str) -> Snapshot {
-    Snapshot {
-        through,
-        version: 1,
-        chunks: vec![Bytes::from_static(text.as_bytes())],
-    }
+    Snapshot::new(through, 1, [Bytes::from_static(text.as_bytes())])
 }
 
 fn keys(redis: &RedisServer) -> Vec<String> {

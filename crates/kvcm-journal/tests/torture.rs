@@ -257,11 +257,7 @@ async fn append(place: &str, epoch: u64) {
         }
         state.0.insert(epoch, step);
         if writer.log_size().records > SNAPSHOT_EVERY {
-            let snapshot = Snapshot {
-                through: last,
-                version: 1,
-                chunks: vec![words(&state.0).into()],
-            };
+            let snapshot = Snapshot::new(last, 1, [words(&state.0).into()]);
             match writer.snapshot(snapshot, TIMEOUT).await {
                 Ok(()) => {}
                 Err(AppendError::Fenced(_)) => return say("fenced"),

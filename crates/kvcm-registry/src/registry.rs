@@ -375,11 +375,7 @@ impl Registry {
     /// Writes a snapshot of the state, which is that after batch `through`.
     async fn write_snapshot(&self, through: u64) -> Result<(), AppendError> {
         let chunk = snapshot_chunk(&self.shared.state.read()).map_err(AppendError::not_done)?;
-        let snapshot = Snapshot {
-            through,
-            version: VERSION,
-            chunks: vec![chunk],
-        };
+        let snapshot = Snapshot::new(through, VERSION, [chunk]);
         self.shared.writer.snapshot(snapshot, self.timeout).await
     }
 

@@ -81,7 +81,7 @@ pub(super) fn index(chains: usize, write: usize) -> BlockIndex {
                 let location = Location::new(grant, position, 0, 0, State::Serving);
                 (key, location)
             }));
-            index.restore(&locations, 0);
+            index.restore(locations.iter().copied(), 0);
         }
     }
     index

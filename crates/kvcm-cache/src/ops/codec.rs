@@ -59,11 +59,6 @@ impl Put<'_> {
         values.iter().for_each(|value| self.u64(*value));
     }
 
-    pub(crate) fn u32s(&mut self, values: &[u32]) {
-        self.len(values.len());
-        values.iter().for_each(|value| self.u32(*value));
-    }
-
     pub(crate) fn u16s(&mut self, values: &[u16]) {
         self.len(values.len());
         values.iter().for_each(|value| self.u16(*value));
@@ -117,7 +112,9 @@ impl<'a> Take<'a> {
     }
 
     pub(crate) fn keys(&mut self) -> Decoded<Vec<i64>> {
-        self.list(|take| take.array().map(i64::from_le_bytes), 8)
+        let len = self.len(8)?;
+        let (keys, _) = self.raw(len * 8)?.as_chunks();
+        Ok(keys.iter().map(|key| i64::from_le_bytes(*key)).collect())
     }
 
     pub(crate) fn u64s(&mut self) -> Decoded<Vec<u64>> {

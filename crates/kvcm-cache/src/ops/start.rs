@@ -55,12 +55,22 @@ impl Start {
         })
     }
 
-    /// Name of the spec group of key number `at`; none when the record does not say.
-    pub(crate) fn group(&self, at: usize) -> Option<&str> {
-        let number = match self.group_of_key.is_empty() {
-            true => 0,
-            false => usize::from(*self.group_of_key.get(at)?),
-        };
-        self.groups.get(number).map(String::as_str)
+    /// Whether it says the group of every key.
+    pub(crate) fn has_groups(&self) -> bool {
+        let (keys, groups) = (self.keys.len(), self.groups.len());
+        if self.group_of_key.is_empty() {
+            return keys == 0 || groups > 0;
+        }
+        let known = |group: &u16| usize::from(*group) < groups;
+        self.group_of_key.len() >= keys && self.group_of_key.iter().take(keys).all(known)
+    }
+
+    /// The group of key number `at` by its number in `groups`, when it
+    /// [says so](Self::has_groups).
+    pub(crate) fn group(&self, at: usize) -> usize {
+        match &self.group_of_key[..] {
+            [] => 0,
+            groups => usize::from(groups[at]),
+        }
     }
 }

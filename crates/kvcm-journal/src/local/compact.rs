@@ -2,7 +2,7 @@
 
 use super::{
     directory::Unfinished,
-    disk::NoAnswer,
+    disk::{Disk, NoAnswer},
     file_error::FileError,
     names::{self, SnapshotId},
     snapshot_file::{self, Header},
@@ -10,40 +10,58 @@ use super::{
 };
 use crate::{AppendError, Outcome, Snapshot, store::StoreError};
 
-/// See [`Store::snapshot`](crate::store::Store::snapshot). Each chunk is a call of its own, so that
-/// appends go on in between.
+/// See [`Store::snapshot`](crate::store::Store::snapshot). Appends go on meanwhile: the chunks are
+/// written by a thread of their own, and what the log's thread has to do is short.
 pub(super) async fn snapshot(store: &LocalStore, snapshot: Snapshot) -> Result<(), AppendError> {
     let _one_at_a_time = store.compacting.lock().await;
-    let chunks = u32::try_from(snapshot.chunks.len()).map_err(AppendError::not_done)?;
-    let header = Header {
+    let mut header = Header {
         claim: store.reign.claim.clone(),
         through: snapshot.through,
         version: snapshot.version,
-        chunks,
+        // Known at the end.
+        chunks: 0,
     };
-    let reign = store.reign.clone();
-    let mut file = run(store, move || reign.begin_snapshot(&header)).await?;
+    let (reign, head) = (store.reign.clone(), header.clone());
+    let mut file = run(&store.disk, move || reign.begin_snapshot(&head)).await?;
     for chunk in snapshot.chunks {
         let bytes = snapshot_file::encode_chunk(&chunk).map_err(AppendError::not_done)?;
         let reign = store.reign.clone();
-        file = run(store, move || {
-            reign
-                .directory
-                .extend(&mut file, &bytes)
-                .map_err(|error| reign.failed(error))?;
+        let write = move || {
+            let written = reign.directory.extend(&mut file, &bytes);
+            written.map_err(|error| reign.failed(error))?;
             Ok(file)
-        })
-        .await?;
+        };
+        file = run(&store.snapshots, write).await?;
+        let more = header.chunks.checked_add(1);
+        header.chunks = more.ok_or_else(|| AppendError::not_done("it has too many chunks"))?;
     }
-    let (reign, through) = (store.reign.clone(), snapshot.through);
-    run(store, move || reign.finish_snapshot(file, through)).await
+    let (reign, through) = (store.reign.clone(), header.through);
+    let write = move || {
+        let bytes = header.encode().unwrap_or_default();
+        let written = reign.directory.rewrite(&file, &bytes);
+        written.map_err(|error| reign.failed(error))?;
+        Ok(file)
+    };
+    let file = run(&store.snapshots, write).await?;
+    let reign = store.reign.clone();
+    let covered = run(&store.disk, move || reign.finish_snapshot(file, through)).await?;
+    // It counts already: what cannot be removed now is found again by the next one.
+    let directory = store.reign.directory.clone();
+    let tidied = store.snapshots.run(move || directory.discard(covered));
+    if let Err(no_answer) = tidied.await {
+        tracing::debug!(
+            why = no_answer.why,
+            "what a snapshot covers was not removed"
+        );
+    }
+    Ok(())
 }
 
 async fn run<T: Send + 'static>(
-    store: &LocalStore,
+    disk: &Disk,
     job: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
 ) -> Result<T, AppendError> {
-    let answer = store.disk.run(job).await.map_err(|no_answer| {
+    let answer = disk.run(job).await.map_err(|no_answer| {
         let NoAnswer { outcome, why } = no_answer;
         let source = why.into();
         AppendError::Unavailable { outcome, source }
@@ -60,7 +78,7 @@ async fn run<T: Send + 'static>(
 
 impl Reign {
     fn begin_snapshot(&self, header: &Header) -> Result<Unfinished, StoreError> {
-        // Of snapshots that were given up.
+        // Of snapshots that were given up. The log's thread has no file of its own under way.
         let names = self.directory.names().map_err(unavailable)?;
         let mine = names.temporary.into_iter();
         let mine = mine.filter(|(epoch, _)| *epoch == self.claim.epoch);
@@ -74,7 +92,8 @@ impl Reign {
         begin().map_err(|error| self.failed(error))
     }
 
-    fn finish_snapshot(&self, file: Unfinished, through: u64) -> Result<(), StoreError> {
+    /// Gives the snapshot its name, and tells the files that it covers.
+    fn finish_snapshot(&self, file: Unfinished, through: u64) -> Result<Vec<String>, StoreError> {
         let mut log = self.log.lock();
         self.check(&log)?;
         let id = SnapshotId {
@@ -96,11 +115,8 @@ impl Reign {
         let segments = segments.filter(|id| old(id.epoch) && !is_needed(**id));
         let snapshots = names.snapshots.iter();
         let snapshots = snapshots.filter(|id| old(id.epoch) && Some(**id) != newest);
-        let gone: Vec<_> = segments
-            .map(|id| names::segment(*id))
-            .chain(snapshots.map(|id| names::snapshot(*id)))
-            .collect();
-        self.directory.discard(gone);
-        Ok(())
+        let segments = segments.map(|id| names::segment(*id));
+        let snapshots = snapshots.map(|id| names::snapshot(*id));
+        Ok(segments.chain(snapshots).collect())
     }
 }

@@ -142,6 +142,15 @@ impl Directory {
             .map_err(FileError::when("write", &file.path))
     }
 
+    /// Replaces the first bytes of a file that is not finished, and makes it durable so far.
+    pub(super) fn rewrite(&self, file: &Unfinished, bytes: &[u8]) -> Result<(), FileError> {
+        let (bytes, space) = self.space(bytes);
+        let written = file.file.write_all_at(bytes, 0).and(space);
+        written
+            .and_then(|()| file.file.sync_data())
+            .map_err(|error| FileError::new("write", &file.path, error))
+    }
+
     /// Gives the file its name, when there is no such file yet; `None` when there is.
     pub(super) fn finish(&self, file: Unfinished, name: &str) -> Result<Option<File>, FileError> {
         let path = self.path_of(name);

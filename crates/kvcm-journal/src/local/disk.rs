@@ -1,4 +1,4 @@
-//! The one thread that touches files.
+//! A thread that touches files.
 //!
 //! A disk may block for as long as it likes; callers must not.
 
@@ -36,9 +36,9 @@ pub(super) struct NoAnswer {
 }
 
 impl Disk {
-    pub(super) fn start() -> io::Result<Self> {
+    pub(super) fn start(name: &str) -> io::Result<Self> {
         let (jobs, queue) = sync_channel(WAITING_MAX);
-        let thread = thread::Builder::new().name("kvcm-journal".to_owned());
+        let thread = thread::Builder::new().name(name.to_owned());
         thread.spawn(move || work(&queue))?;
         Ok(Self(jobs))
     }

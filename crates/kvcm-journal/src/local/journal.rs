@@ -10,19 +10,21 @@ use crate::{ClaimError, Journal, Source, Writer, store_writer::StoreWriter};
 
 /// A journal in a directory of this host, for the processes of this host.
 ///
-/// The directory comes into being with the first claim. File calls are made by one thread of the
-/// journal's own, so that a disk that hangs blocks nobody.
+/// The directory comes into being with the first claim. File calls are made by threads of the
+/// journal's own, so that a disk that hangs blocks nobody: one for all that has an order, and one
+/// for the bytes of snapshots, which no batch waits for.
 #[derive(Debug)]
 pub struct LocalJournal {
     directory: Arc<Directory>,
     disk: Disk,
+    snapshots: Disk,
 }
 
 impl LocalJournal {
     /// The journal in this directory, which is not touched yet.
     ///
     /// # Errors
-    /// When the system refuses a thread.
+    /// When the system refuses the threads.
     pub fn new(path: &Path) -> io::Result<Self> {
         Self::with_network_fs(path, false)
     }
@@ -31,11 +33,12 @@ impl LocalJournal {
     /// theirs one process sees at once what another one has written.
     ///
     /// # Errors
-    /// When the system refuses a thread.
+    /// When the system refuses the threads.
     pub fn with_network_fs(path: &Path, allowed: bool) -> io::Result<Self> {
         Ok(Self {
             directory: Arc::new(Directory::new(path, allowed)),
-            disk: Disk::start()?,
+            disk: Disk::start("kvcm-journal")?,
+            snapshots: Disk::start("kvcm-snapshot")?,
         })
     }
 
@@ -47,6 +50,11 @@ impl LocalJournal {
     #[cfg(test)]
     pub(super) const fn disk(&self) -> &Disk {
         &self.disk
+    }
+
+    #[cfg(test)]
+    pub(super) const fn snapshots(&self) -> &Disk {
+        &self.snapshots
     }
 }
 
@@ -66,7 +74,8 @@ impl Journal for LocalJournal {
             source: no_answer.why.into(),
         })??;
         let former = claimed.former.clone();
-        let store = LocalStore::new(self.directory.clone(), self.disk.clone(), claimed);
+        let disks = (self.disk.clone(), self.snapshots.clone());
+        let store = LocalStore::new(self.directory.clone(), disks, claimed);
         Ok(Box::new(StoreWriter::new(claim, former, Arc::new(store))))
     }
 

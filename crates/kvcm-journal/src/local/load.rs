@@ -29,7 +29,10 @@ const TRIES: usize = 5;
 /// Where a header ends at the latest.
 const HEADER_BYTES: u64 = 1024;
 
-/// What the thread hands over. At most one waits, so that a load needs the memory of two.
+/// Bytes of the log that are handed over at once.
+const STEP_BYTES: usize = 1 << 20;
+
+/// What the thread hands over. At most one waits, so that it is at most one file ahead.
 enum Step {
     Through(u64),
     Chunk(u64, u16, Bytes),
@@ -50,6 +53,8 @@ pub(super) async fn load(
         let mut replay = Replay::new(store.reign.claim.cluster.clone());
         while let Some(step) = given.recv().await {
             feed(&mut replay, step, sink)?;
+            // So that a load can be dropped, and other tasks run.
+            tokio::task::yield_now().await;
         }
         Ok::<_, LoadError>(replay)
     };
@@ -75,7 +80,7 @@ fn feed(
         Step::Skip(place, reason) => replay.skip(&place, reason),
         Step::Pieces(file, pieces) => {
             for (at, piece) in pieces {
-                replay.piece(&format!("{file}, byte {at}"), &piece, sink)?;
+                replay.piece(|| format!("{file}, byte {at}"), &piece, sink)?;
             }
         }
     }
@@ -111,12 +116,30 @@ fn read(reign: &Reign, steps: &mpsc::Sender<Step>) -> Result<(), StoreError> {
             let bytes = bytes.slice(found.end..);
             pieces.push((found.end, Piece::Damaged { bytes, reason }));
         }
-        if !give(Step::Pieces(name, pieces)) {
-            return Ok(());
+        for step in steps_of(pieces) {
+            if !give(Step::Pieces(name.clone(), step)) {
+                return Ok(());
+            }
         }
     }
     // A successor may have dropped files meanwhile.
     reign.check(&log)
+}
+
+/// Puts pieces together to steps that are worth handing over.
+fn steps_of(pieces: Vec<(usize, Piece)>) -> impl Iterator<Item = Vec<(usize, Piece)>> {
+    let mut pieces = pieces.into_iter();
+    std::iter::from_fn(move || {
+        let mut step = Vec::new();
+        let mut bytes = 0;
+        while bytes < STEP_BYTES
+            && let Some((at, piece)) = pieces.next()
+        {
+            bytes += piece.len();
+            step.push((at, piece));
+        }
+        (!step.is_empty()).then_some(step)
+    })
 }
 
 fn give_snapshot(name: &str, mut bytes: Bytes, give: &mut impl FnMut(Step) -> bool) -> bool {

@@ -29,6 +29,8 @@ const SEGMENT_BYTES: u64 = if cfg!(test) { 1 << 10 } else { 16 << 20 };
 #[derive(Debug)]
 pub(super) struct LocalStore {
     pub(super) disk: Disk,
+    /// For the bytes of snapshots.
+    pub(super) snapshots: Disk,
     pub(super) reign: Arc<Reign>,
     /// One snapshot at a time.
     pub(super) compacting: tokio::sync::Mutex<()>,
@@ -41,7 +43,7 @@ pub(super) struct Reign {
     pub(super) claim: Claim,
     /// The header of the reign's first segment, where a load begins.
     pub(super) header: Header,
-    /// Locked by the thread only, which does one thing at a time.
+    /// Locked by its thread only, which does one thing at a time.
     pub(super) log: Mutex<Log>,
 }
 
@@ -64,7 +66,11 @@ pub(super) struct Log {
 }
 
 impl LocalStore {
-    pub(super) fn new(directory: Arc<Directory>, disk: Disk, claimed: Claimed) -> Self {
+    pub(super) fn new(
+        directory: Arc<Directory>,
+        (disk, snapshots): (Disk, Disk),
+        claimed: Claimed,
+    ) -> Self {
         let Claimed {
             id, file, header, ..
         } = claimed;
@@ -86,6 +92,7 @@ impl LocalStore {
         };
         Self {
             disk,
+            snapshots,
             reign: Arc::new(reign),
             compacting: tokio::sync::Mutex::default(),
         }

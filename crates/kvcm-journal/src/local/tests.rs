@@ -3,7 +3,11 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    sync::{Arc, atomic::Ordering, mpsc},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+        mpsc,
+    },
     time::Duration,
 };
 
@@ -78,11 +82,7 @@ async fn append(writer: &dyn Writer, text: &str) -> u64 {
 }
 
 fn snapshot(through: u64, text: &'static str) -> Snapshot {
-    Snapshot {
-        through,
-        version: 1,
-        chunks: vec![Bytes::from_static(text.as_bytes())],
-    }
+    Snapshot::new(through, 1, [Bytes::from_static(text.as_bytes())])
 }
 
 fn names(dir: &Path) -> names::Names {
@@ -286,8 +286,9 @@ async fn a_file_that_was_tidied_away_is_heard_of_as_a_newer_claim() {
     let dir = TempDir::new().unwrap();
     let directory = Arc::new(Directory::new(dir.path(), false));
     let claimed = claim::claim(&directory, &claim_of(1)).unwrap();
-    let disk = Node::at(dir.path()).0.disk().clone();
-    let store = LocalStore::new(directory, disk, claimed);
+    let node = Node::at(dir.path());
+    let disks = (node.0.disk().clone(), node.0.snapshots().clone());
+    let store = LocalStore::new(directory, disks, claimed);
     let missing = || {
         let error = std::io::ErrorKind::NotFound.into();
         store
@@ -505,6 +506,42 @@ async fn a_disk_that_hangs_blocks_nobody() {
     append(&*writer, "b").await;
 }
 
+/// A slow snapshot holds up no append, and is asked for its chunks one at a time.
+#[tokio::test]
+async fn appends_go_on_while_a_snapshot_is_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = Node::at(dir.path());
+    let (writer, ..) = node.open(1).await;
+    append(&*writer, "a").await;
+    let (go_on, hang) = mpsc::sync_channel::<()>(0);
+    let hanging = node.0.snapshots().run(move || hang.recv().is_err());
+    let asked = Arc::new(AtomicUsize::new(0));
+    let chunks = (0..3).map({
+        let asked = Arc::clone(&asked);
+        move |_| {
+            asked.fetch_add(1, Ordering::SeqCst);
+            Bytes::from_static(b"A")
+        }
+    });
+    let writing = writer.snapshot(Snapshot::new(1, 1, chunks), TIMEOUT);
+    let appending = async {
+        while asked.load(Ordering::SeqCst) == 0 {
+            tokio::task::yield_now().await;
+        }
+        append(&*writer, "b").await;
+        assert_eq!(asked.load(Ordering::SeqCst), 1);
+        drop(go_on);
+    };
+    let (hung, written, ()) = tokio::join!(hanging, writing, appending);
+    assert!(hung.unwrap());
+    written.unwrap();
+    let (_, loaded, texts) = Node::at(dir.path()).open(2).await;
+    assert_eq!(
+        (texts.concat(), loaded.skipped),
+        ("AAAb".to_owned(), vec![])
+    );
+}
+
 #[tokio::test]
 async fn a_load_that_is_dropped_stops_and_can_be_repeated() {
     let dir = tempfile::tempdir().unwrap();
@@ -547,11 +584,8 @@ proptest! {
                     append(&*writer, &text).await;
                     all.push(text);
                     if compact == Some(step) {
-                        let state = Snapshot {
-                            through: writer.committed_seq(),
-                            version: 1,
-                            chunks: vec![Bytes::from(all.concat())],
-                        };
+                        let through = writer.committed_seq();
+                        let state = Snapshot::new(through, 1, [Bytes::from(all.concat())]);
                         writer.snapshot(state, TIMEOUT).await.unwrap();
                     }
                 }

@@ -1,12 +1,12 @@
 //! The server under one claim.
 
-use std::{sync::Arc, time::Duration};
+use std::{ops::Range, pin::Pin, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use kvcm_fence::Claim;
 use kvcm_redis::{Class, Outcome as Done};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, mpsc};
 
 use super::{
     client::{CallError, Client, described, text},
@@ -50,6 +50,14 @@ pub(super) struct RedisStore {
     snapshot: Mutex<String>,
 }
 
+/// What a load has read.
+enum Step {
+    /// A chunk of the snapshot by its index, unless it is missing.
+    Chunk(u64, Option<Bytes>),
+    /// Elements of the log by their indices.
+    Groups(Range<u64>, Vec<Bytes>),
+}
+
 impl RedisStore {
     pub(super) fn new(client: Arc<Client>, keys: Keys, claim: Claim, content: Content) -> Self {
         Self {
@@ -84,17 +92,77 @@ impl RedisStore {
         }
     }
 
+    /// Reads everything and hands it over.
+    async fn read_all(&self, give: mpsc::Sender<Step>) -> Result<(), LoadError> {
+        // The receiver goes only when the load has failed.
+        let content = &self.content;
+        if !content.snapshot.is_empty() {
+            let key = self.snapshot_key(&content.snapshot);
+            for index in 0..content.chunks {
+                let chunk = self.read(&key, index, 1).await?.pop();
+                let _ = give.send(Step::Chunk(index, chunk)).await;
+            }
+        }
+        let (mut first, mut count) = (0, GROUPS);
+        loop {
+            let groups = self.read(&self.keys.log, first, count).await?;
+            if groups.is_empty() {
+                return Ok(());
+            }
+            let indices = first..first + groups.len() as u64;
+            first = indices.end;
+            count = next_count(count, groups.iter().map(Bytes::len).sum());
+            let _ = give.send(Step::Groups(indices, groups)).await;
+        }
+    }
+
+    fn feed(
+        &self,
+        replay: &mut Replay,
+        step: Step,
+        sink: &mut (dyn LoadSink + Send),
+    ) -> Result<(), LoadError> {
+        let content = &self.content;
+        match step {
+            Step::Chunk(_, Some(chunk)) => {
+                replay.chunk(content.through, content.version, chunk, sink)?;
+            }
+            Step::Chunk(index, None) => {
+                let key = self.snapshot_key(&content.snapshot);
+                replay.skip(&key, format!("chunk {index} is missing"));
+            }
+            Step::Groups(indices, groups) => {
+                for (index, bytes) in indices.zip(&groups) {
+                    let place = || format!("{}, element {index}", self.keys.log);
+                    let mut found = group::cut(bytes);
+                    if found.end < bytes.len() {
+                        let reason = RecordError::Malformed("the group is not whole");
+                        let bytes = bytes.slice(found.end..);
+                        found
+                            .pieces
+                            .push((found.end, Piece::Damaged { bytes, reason }));
+                    }
+                    for (_, piece) in &found.pieces {
+                        replay.piece(place, piece, sink)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
     async fn write_snapshot(&self, snapshot: Snapshot) -> Result<(), CallError> {
         let mut current = self.snapshot.lock().await;
         let name = format!("{}:{:016x}", snapshot.through, fastrand::u64(..));
         let key = self.snapshot_key(&name);
         let (client, claim) = (&self.client, &self.claim);
-        let count = snapshot.chunks.len() as u64;
-        for (index, chunk) in (0..).zip(snapshot.chunks) {
+        let mut count = 0;
+        for chunk in snapshot.chunks {
             let keys = [self.keys.meta.as_str(), &key];
-            let more = [text(index), chunk, text(UNFINISHED_MS)];
+            let more = [text(count), chunk, text(UNFINISHED_MS)];
             let added = client.call_under(claim, &scripts::CHUNK, &keys, true, &more);
             added.await?;
+            count += 1;
         }
         let old = match current.as_str() {
             "" => key.clone(),
@@ -120,42 +188,25 @@ impl RedisStore {
 #[async_trait]
 impl Store for RedisStore {
     async fn load(&self, sink: &mut (dyn LoadSink + Send)) -> Result<(Loaded, LogSize), LoadError> {
-        let mut replay = Replay::new(self.claim.cluster.clone());
-        let content = &self.content;
-        if !content.snapshot.is_empty() {
-            let key = self.snapshot_key(&content.snapshot);
-            replay.snapshot_through(content.through);
-            for index in 0..content.chunks {
-                match self.read(&key, index, 1).await?.pop() {
-                    Some(chunk) => replay.chunk(content.through, content.version, chunk, sink)?,
-                    None => replay.skip(&key, format!("chunk {index} is missing")),
-                }
+        // At most two replies wait, so that the server works on the next ones while these are
+        // taken in, and a load needs the memory of four.
+        let (give, mut given) = mpsc::channel(2);
+        let feeding = async {
+            let mut replay = Replay::new(self.claim.cluster.clone());
+            if !self.content.snapshot.is_empty() {
+                replay.snapshot_through(self.content.through);
             }
-        }
-        let (mut first, mut count) = (0, GROUPS);
-        loop {
-            let groups = self.read(&self.keys.log, first, count).await?;
-            if groups.is_empty() {
-                break;
+            while let Some(step) = given.recv().await {
+                self.feed(&mut replay, step, sink)?;
+                // So that a load can be dropped, and other tasks run.
+                tokio::task::yield_now().await;
             }
-            for (index, bytes) in (first..).zip(&groups) {
-                let place = format!("{}, element {index}", self.keys.log);
-                let mut found = group::cut(bytes);
-                if found.end < bytes.len() {
-                    let reason = RecordError::Malformed("the group is not whole");
-                    let bytes = bytes.slice(found.end..);
-                    found
-                        .pieces
-                        .push((found.end, Piece::Damaged { bytes, reason }));
-                }
-                for (_, piece) in &found.pieces {
-                    replay.piece(&place, piece, sink)?;
-                }
-            }
-            first += groups.len() as u64;
-            count = next_count(count, groups.iter().map(Bytes::len).sum());
-        }
-        Ok(replay.finish(&self.keys.log, content.seq))
+            Ok(replay)
+        };
+        let reading: Pin<Box<dyn Future<Output = Result<(), LoadError>> + Send + '_>> =
+            Box::pin(self.read_all(give));
+        let ((), replay) = tokio::try_join!(reading, feeding)?;
+        Ok(replay.finish(&self.keys.log, self.content.seq))
     }
 
     async fn append(&self, group: &Group) -> Result<(), StoreError> {
