@@ -306,7 +306,7 @@ proptest! {
             .collect();
         prop_assert_eq!(copy.restore(flat.clone(), 1).new, flat.len());
         prop_assert_eq!(copy.restore(flat.clone(), 1).new, 0);
-        prop_assert_eq!(contents(&copy), expected.clone());
+        prop_assert_eq!(&contents(&copy), &expected);
 
         // And so it is when they come in bulk, some of them twice.
         let copy = BlockIndex::new();

@@ -13,6 +13,7 @@ use crate::{
         chains::{self, CHAIN, WRITE},
         node::{self, Node},
         plain_redis::PlainRedis,
+        recovery::fill,
         report::{Finishes, Report},
         stores::{FSYNC_ALWAYS, NO_FILES, Store},
     },
@@ -52,13 +53,42 @@ pub(super) async fn measure(options: &Options, report: &mut Report) -> anyhow::R
                     callers,
                     rate,
                     samples,
-                    bare,
+                    bare: Some(bare),
                     msets,
+                });
+            }
+            if let Some(callers) = options.callers.get(options.callers.len() / 2) {
+                let node = Node::open(&place, &*store.journal("beside")?, 1).await?;
+                let keys = options.recovered_keys as usize;
+                fill(&node, keys).await?;
+                let (node, callers) = (Arc::new(node), usize::from(*callers));
+                let mut next = keys.div_ceil(WRITE);
+                let measuring = finishes(&node, callers, &mut next, options);
+                let (rate, samples) = tokio::select! {
+                    measured = measuring => measured?,
+                    error = snapshots(&node) => return Err(error),
+                };
+                report.add_finishes(&Finishes {
+                    store: &format!("{name}, snapshots"),
+                    callers,
+                    rate,
+                    samples,
+                    bare: None,
+                    msets: None,
                 });
             }
         }
     }
     Ok(())
+}
+
+/// Writes one snapshot after the other.
+async fn snapshots(node: &Node) -> anyhow::Error {
+    loop {
+        if let Err(error) = node.cache.snapshot().await {
+            return error.into();
+        }
+    }
 }
 
 /// Finishes in a second, and how long each took.

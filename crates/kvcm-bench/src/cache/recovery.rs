@@ -31,19 +31,7 @@ pub(super) async fn measure(options: &Options, report: &mut Report) -> anyhow::R
         let store = Store::start(kind, NO_FILES, options)?;
         let journal = store.journal("cache")?;
         let node = Node::open(&place, &*journal, 1).await?;
-        stream::iter((0..keys).step_by(WRITE).map(anyhow::Ok))
-            .try_for_each_concurrent(WRITERS, |first| {
-                let numbers = first..keys.min(first + WRITE);
-                let keys: Vec<_> = numbers
-                    .map(|at| chains::key(at / CHAIN, at % CHAIN))
-                    .collect();
-                let node = &node;
-                async move {
-                    let session = node.start(&keys).await?;
-                    node.finish(&session, keys.len()).await
-                }
-            })
-            .await?;
+        fill(&node, keys).await?;
         drop(node);
         for (epoch, what) in [(2, "records"), (3, "snapshot")] {
             let busy = machine::processor_time(process::id());
@@ -80,6 +68,22 @@ pub(super) async fn measure(options: &Options, report: &mut Report) -> anyhow::R
         }
     }
     Ok(())
+}
+
+/// Writes so many keys, from the first one on.
+pub(super) async fn fill(node: &Node, keys: usize) -> anyhow::Result<()> {
+    stream::iter((0..keys).step_by(WRITE).map(anyhow::Ok))
+        .try_for_each_concurrent(WRITERS, |first| {
+            let numbers = first..keys.min(first + WRITE);
+            let keys: Vec<_> = numbers
+                .map(|at| chains::key(at / CHAIN, at % CHAIN))
+                .collect();
+            async move {
+                let session = node.start(&keys).await?;
+                node.finish(&session, keys.len()).await
+            }
+        })
+        .await
 }
 
 /// For a million keys.

@@ -57,13 +57,13 @@ pub(super) struct Recovery {
 }
 
 /// A line of the durable finishes.
-pub(super) struct Finishes {
-    pub(super) store: &'static str,
+pub(super) struct Finishes<'a> {
+    pub(super) store: &'a str,
     pub(super) callers: usize,
     pub(super) rate: f64,
     pub(super) samples: Samples,
     /// Write and fdatasync, or EVALSHA in pipelines of as many as there are callers.
-    pub(super) bare: f64,
+    pub(super) bare: Option<f64>,
     /// MSETs of as many keys, on as many connections.
     pub(super) msets: Option<f64>,
 }
@@ -172,7 +172,7 @@ impl Report {
         ]);
     }
 
-    pub(super) fn add_finishes(&mut self, finishes: &Finishes) {
+    pub(super) fn add_finishes(&mut self, finishes: &Finishes<'_>) {
         let times = Times::of(&finishes.samples);
         let optional = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
         self.finishes.push([
@@ -181,8 +181,8 @@ impl Report {
             thousands(finishes.rate as u64),
             format!("{:.0}", times.median),
             format!("{:.0}", times.p99),
-            thousands(finishes.bare as u64),
-            ratio(finishes.rate, finishes.bare),
+            optional(finishes.bare.map(|rate| thousands(rate as u64))),
+            optional(finishes.bare.map(|rate| ratio(finishes.rate, rate))),
             optional(finishes.msets.map(|rate| thousands(rate as u64))),
             optional(finishes.msets.map(|rate| ratio(finishes.rate, rate))),
         ]);
