@@ -1,7 +1,7 @@
 //! The directory, and what is done with files in it. Each is written once.
 
 use std::{
-    fs::{self, OpenOptions},
+    fs::{self, Metadata, OpenOptions},
     io::{self, ErrorKind},
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
@@ -16,12 +16,38 @@ use crate::{
     names::{self, TEMPORARY},
 };
 
+/// Which directory this is, whatever its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    device: u64,
+    inode: u64,
+}
+
+impl Place {
+    fn of(metadata: &Metadata) -> Self {
+        Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+        }
+    }
+}
+
+fn above(path: &Path) -> &Path {
+    let parent = path.parent();
+    let parent = parent.filter(|parent| !parent.as_os_str().is_empty());
+    parent.unwrap_or_else(|| Path::new("."))
+}
+
 /// The directory.
 #[derive(Debug)]
 pub(crate) struct Directory {
     path: PathBuf,
     /// The file system that it was on at first.
     device: u64,
+    /// The directory above it, as it was then.
+    above: Place,
+    /// Who may do what in it.
+    mode: u32,
     /// What the directory held when it was last synced, and how often it was.
     #[cfg(test)]
     pub(crate) synced: std::sync::Mutex<(usize, crate::power_cut_tests::Files)>,
@@ -45,9 +71,9 @@ impl Directory {
             }
             tracing::warn!(%path, file_system = name, "file locks may mean nothing here");
         }
-        let device = fs::metadata(path)
-            .map_err(|error| fatal("examine", error))?
-            .dev();
+        let found = fs::metadata(path).map_err(|error| fatal("examine", error))?;
+        let above = fs::metadata(above(path));
+        let above = above.map_err(|error| fatal("examine the directory above", error))?;
         let temporary = path.join(format!("{TEMPORARY}{:032x}", fastrand::u128(..)));
         if let Some(lack) = exclusion::lack(&temporary) {
             let hint = "use a local directory, or another backend";
@@ -56,7 +82,9 @@ impl Directory {
         }
         let directory = Self {
             path: path.to_owned(),
-            device,
+            device: found.dev(),
+            above: Place::of(&above),
+            mode: found.mode() & 0o7777,
             #[cfg(test)]
             synced: std::sync::Mutex::default(),
         };
@@ -67,14 +95,44 @@ impl Directory {
     }
 
     /// That the directory is there and still on its file system: an unmounted one leaves an empty
-    /// directory behind, where every lock would look free.
+    /// directory behind, where every lock would look free. One that somebody has removed is made
+    /// again, empty: what was held in it is held no more, as whoever held it finds out.
     pub(crate) fn check(&self) -> Result<(), Error> {
-        let found = disk::metadata(&self.path).map_err(not_done("find", &self.path))?;
+        let found = match disk::metadata(&self.path) {
+            Err(error) if error.kind() == ErrorKind::NotFound && self.was_removed() => {
+                self.make_again()?;
+                disk::metadata(&self.path)
+            }
+            found => found,
+        };
+        let found = found.map_err(not_done("find", &self.path))?;
         if found.dev() != self.device {
             let path = self.path.display();
             return Err(Error::not_done(format!(
                 "{path} is on another file system than at the start"
             )));
+        }
+        Ok(())
+    }
+
+    /// Whether the directory, which is not there, was removed from the very directory that it was in.
+    /// Where a file system was unmounted, or mounted over it, that is another one.
+    fn was_removed(&self) -> bool {
+        let is_same = |found: &Metadata| Place::of(found) == self.above;
+        let above = disk::metadata(above(&self.path));
+        self.above.device == self.device && above.as_ref().is_ok_and(is_same)
+    }
+
+    fn make_again(&self) -> Result<(), Error> {
+        match disk::create_dir(&self.path, self.mode) {
+            Ok(()) => tracing::warn!(
+                path = %self.path.display(),
+                "the directory of the coordination was removed; it is made again, and what it held \
+                 is lost"
+            ),
+            // Another process was faster.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(not_done("create directory", &self.path)(error)),
         }
         Ok(())
     }

@@ -1,8 +1,9 @@
 //! All that is asked of the file system, in one place, so that tests can let each of it fail.
 
 use std::{
-    fs::{self, File, Metadata, OpenOptions, ReadDir},
+    fs::{self, DirBuilder, File, Metadata, OpenOptions, ReadDir},
     io::{self, Write},
+    os::unix::fs::DirBuilderExt,
     path::Path,
 };
 
@@ -19,6 +20,11 @@ const fn may_fail() -> Result<(), Errno> {
 pub(crate) fn metadata(path: &Path) -> io::Result<Metadata> {
     may_fail()?;
     fs::metadata(path)
+}
+
+pub(crate) fn create_dir(path: &Path, mode: u32) -> io::Result<()> {
+    may_fail()?;
+    DirBuilder::new().mode(mode).create(path)
 }
 
 pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {

@@ -5,7 +5,7 @@
 
 use std::{
     io,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Arc, Weak},
     time::Duration,
 };
@@ -32,8 +32,11 @@ pub(crate) struct Watch {
     clock: Arc<dyn Clock>,
     end: watch::Receiver<()>,
     own_process: Process,
+    directory: PathBuf,
     /// None where inotify cannot be had.
     names: Option<NameWatch>,
+    /// The directory that was watched has gone: another one may be there soon.
+    watches_anew: bool,
     /// The end of the holder's process.
     exit: Option<Exit>,
     /// None after a look that failed.
@@ -84,7 +87,9 @@ impl Watch {
             clock,
             end,
             own_process: Process::own(),
+            directory: directory.to_owned(),
             names: names.ok(),
+            watches_anew: false,
             exit: None,
             last: None,
             next: Next::Look,
@@ -110,6 +115,12 @@ impl Watch {
             }
             self.next = Next::Wait;
             let look = self.look().await?;
+            if look.is_some() && self.watches_anew {
+                self.watches_anew = false;
+                self.names = NameWatch::new(&self.directory, &names::lock_record(&self.key)).ok();
+                // Something may have happened before it watched.
+                self.next = Next::Look;
+            }
             let hint = look.as_ref().and_then(|look| self.compare(look, cause));
             if let Some(look) = &look
                 && self.follow(look)
@@ -136,6 +147,7 @@ impl Watch {
                 if let Err(error) = replaced {
                     tracing::warn!(%error, "inotify failed, looking every {LOOK_OFTEN:?} instead");
                     self.names = None;
+                    self.watches_anew = true;
                 }
                 Cause::RecordReplaced
             }

@@ -10,7 +10,7 @@ use std::{
     sync::Arc,
 };
 
-use coordination_core::{Backend, Expect, LockOutcome, ReignEnd, RenewOutcome, SetOutcome};
+use coordination_core::{Backend, Expect, ReignEnd, RenewOutcome, SetOutcome};
 use coordination_file::{FileBackend, Options};
 use kvcm_clock::BootClock;
 use kvcm_uri::Uri;
@@ -95,31 +95,6 @@ async fn what_cannot_be_read_is_unavailable_and_not_free() {
     nothing_done(backend.lock_holder(KEY, deadline()).await);
     fs::remove_dir(&record).unwrap();
     acquire(&backend, &b).await;
-}
-
-#[tokio::test]
-async fn a_removed_directory_is_unavailable_until_it_is_there_again() {
-    let parent = TempDir::new().unwrap();
-    let dir = parent.path().join("made/by/us");
-    let (backend, a) = (open(&dir), owner("a"));
-    let first = acquire(&backend, &a).await.epoch;
-    settled(&backend).await;
-    fs::remove_dir_all(&dir).unwrap();
-    nothing_done(backend.lock_holder(KEY, deadline()).await);
-    nothing_done(try_lock(&backend, &owner("b")).await);
-    nothing_done(
-        backend
-            .renew_lock(KEY, &a, first, LONG, "", deadline())
-            .await,
-    );
-    nothing_done(backend.list_values("", deadline()).await);
-    fs::create_dir(&dir).unwrap();
-    let renewed = backend.renew_lock(KEY, &a, first, LONG, "", deadline());
-    assert_eq!(renewed.await.unwrap(), RenewOutcome::NotHeld);
-    let other = open(&dir);
-    let second = acquire(&other, &owner("b")).await;
-    let outcome = try_lock(&backend, &a).await.unwrap();
-    assert!(matches!(outcome, LockOutcome::Held(holder) if holder.epoch == second.epoch));
 }
 
 /// By somebody who keeps the marks: what is minted goes on, and the records begin again.
