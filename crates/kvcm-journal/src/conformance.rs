@@ -37,6 +37,7 @@ pub async fn all(mut fresh: impl FnMut() -> Arc<dyn Journal>) {
     numbers_rise_by_one_across_epochs(&*fresh()).await;
     equal_and_older_epochs_are_refused(&*fresh()).await;
     another_cluster_is_refused(&*fresh()).await;
+    the_claim_that_stands_is_told(&*fresh()).await;
     a_superseded_writer_changes_nothing(&*fresh()).await;
     nothing_is_written_before_a_load(&*fresh()).await;
     a_snapshot_takes_the_place_of_its_records(&*fresh()).await;
@@ -97,6 +98,15 @@ pub async fn another_cluster_is_refused(journal: &dyn Journal) {
         Err(ClaimError::Refused(ClaimRefused::OtherCluster { .. })) => {}
         other => panic!("a claim of another cluster gave {other:?}"),
     }
+}
+
+/// Anybody may ask whose a store is, which changes nothing.
+pub async fn the_claim_that_stands_is_told(journal: &dyn Journal) {
+    let standing = async || journal.standing(TIMEOUT).await.expect("tells its claim");
+    assert_eq!(standing().await, None);
+    let (writer, ..) = open(journal, 4).await;
+    assert_eq!(standing().await, Some(claim(4)));
+    append(&*writer, batch("still leads")).await;
 }
 
 /// After another claim every write is refused, and leaves no trace.

@@ -27,6 +27,12 @@ pub trait Journal: fmt::Debug + Send + Sync + 'static {
     /// [`ClaimError`].
     async fn claim(&self, claim: Claim, timeout: Duration) -> Result<Box<dyn Writer>, ClaimError>;
 
+    /// The claim that stands; none where none was ever made. Changes nothing.
+    ///
+    /// # Errors
+    /// [`ClaimError`], where a claim would fail as well.
+    async fn standing(&self, timeout: Duration) -> Result<Option<Claim>, ClaimError>;
+
     /// Whether a claim has a chance now; changes nothing.
     ///
     /// # Errors

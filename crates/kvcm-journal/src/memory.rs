@@ -81,6 +81,10 @@ impl Journal for MemoryJournal {
         Ok(Box::new(MemoryWriter::new(shared, claim, former)))
     }
 
+    async fn standing(&self, _timeout: Duration) -> Result<Option<Claim>, ClaimError> {
+        Ok(self.shared.lock().fence.holder().cloned())
+    }
+
     async fn probe(&self, _timeout: Duration) -> Result<(), Source> {
         if self.shared.lock().faults.refuse_claims {
             return Err("the test refuses claims".into());

@@ -33,18 +33,9 @@ pub(super) fn claim(directory: &Directory, claim: &Claim) -> Result<Claimed, Cla
         UnfitFileSystem::Shared { .. } => fatal("give the journal another place", error),
         UnfitFileSystem::Unknown(error) => not_done(error),
     })?;
-    let names = directory.names().map_err(not_done)?;
-    let former = standing(directory, &names)?;
+    let former = former(directory)?;
     if let Some(by) = &former {
         refuse(by, claim)?;
-    } else if names.has_content() {
-        return Err(fatal(
-            "restore the files `claim-…` from a backup, or give the journal an empty directory",
-            format!(
-                "{} holds a journal that has lost its fence",
-                directory.path().display()
-            ),
-        ));
     }
     make_visible(directory, claim)?;
 
@@ -75,6 +66,29 @@ pub(super) fn claim(directory: &Directory, claim: &Claim) -> Result<Claimed, Cla
     })
 }
 
+/// The claim that stands; none where nobody has ever made one.
+pub(super) fn standing(directory: &Directory) -> Result<Option<Claim>, ClaimError> {
+    match directory.is_there().map_err(not_done)? {
+        true => former(directory),
+        false => Ok(None),
+    }
+}
+
+fn former(directory: &Directory) -> Result<Option<Claim>, ClaimError> {
+    let names = directory.names().map_err(not_done)?;
+    let former = highest(directory, &names)?;
+    if former.is_none() && names.has_content() {
+        return Err(fatal(
+            "restore the files `claim-…` from a backup, or give the journal an empty directory",
+            format!(
+                "{} holds a journal that has lost its fence",
+                directory.path().display()
+            ),
+        ));
+    }
+    Ok(former)
+}
+
 /// Writes a new segment with nothing but its header; none when there is one of that name.
 pub(super) fn begin(
     directory: &Directory,
@@ -89,7 +103,7 @@ pub(super) fn begin(
 }
 
 /// The claim with the highest epoch.
-pub(super) fn standing(directory: &Directory, names: &Names) -> Result<Option<Claim>, ClaimError> {
+fn highest(directory: &Directory, names: &Names) -> Result<Option<Claim>, ClaimError> {
     let Some(epoch) = names.claims.last() else {
         return Ok(None);
     };
@@ -118,7 +132,7 @@ fn make_visible(directory: &Directory, claim: &Claim) -> Result<(), ClaimError> 
     }
     // Somebody else was faster, in the same epoch.
     let names = directory.names().map_err(not_done)?;
-    match standing(directory, &names)? {
+    match highest(directory, &names)? {
         Some(by) => refuse(&by, claim),
         None => Err(not_done("another node is claiming the journal")),
     }
@@ -133,7 +147,7 @@ fn overtaken(directory: &Directory, names: &Names, claim: &Claim) -> Result<(), 
     if names.claims.last() == Some(&claim.epoch) {
         return Ok(());
     }
-    match standing(directory, names)? {
+    match highest(directory, names)? {
         Some(by) => Err(ClaimRefused::Superseded { by }.into()),
         None => Err(not_done("somebody removes the files of the journal")),
     }

@@ -73,6 +73,12 @@ impl Directory {
         Ok(())
     }
 
+    /// Whether somebody has made the directory.
+    pub(super) fn is_there(&self) -> Result<bool, FileError> {
+        let found = self.path.try_exists();
+        found.map_err(FileError::when("examine", &self.path))
+    }
+
     /// That processes see at once here what others have written, which is certain only on file
     /// systems of one host.
     pub(super) fn check_file_system(&self) -> Result<(), UnfitFileSystem> {

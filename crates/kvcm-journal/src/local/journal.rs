@@ -5,7 +5,12 @@ use std::{io, path::Path, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use kvcm_fence::Claim;
 
-use super::{claim, directory::Directory, disk::Disk, store::LocalStore};
+use super::{
+    claim,
+    directory::Directory,
+    disk::{Disk, NoAnswer},
+    store::LocalStore,
+};
 use crate::{ClaimError, Journal, Source, Writer, store_writer::StoreWriter};
 
 /// A journal in a directory of this host, for the processes of this host.
@@ -69,14 +74,18 @@ impl Journal for LocalJournal {
         let by = claim.clone();
         let claiming = move || claim::claim(&directory, &by);
         let claimed = self.disk.run_within(timeout, claiming).await;
-        let claimed = claimed.map_err(|no_answer| ClaimError::Unavailable {
-            outcome: no_answer.outcome,
-            source: no_answer.why.into(),
-        })??;
+        let claimed = claimed.map_err(no_answer)??;
         let former = claimed.former.clone();
         let disks = (self.disk.clone(), self.snapshots.clone());
         let store = LocalStore::new(self.directory.clone(), disks, claimed);
         Ok(Box::new(StoreWriter::new(claim, former, Arc::new(store))))
+    }
+
+    async fn standing(&self, timeout: Duration) -> Result<Option<Claim>, ClaimError> {
+        let directory = self.directory.clone();
+        let looking = move || claim::standing(&directory);
+        let found = self.disk.run_within(timeout, looking).await;
+        found.map_err(no_answer)?
     }
 
     async fn probe(&self, timeout: Duration) -> Result<(), Source> {
@@ -87,5 +96,12 @@ impl Journal for LocalJournal {
         };
         let probed = self.disk.run_within(timeout, probe).await;
         probed.map_err(|no_answer| no_answer.why)?
+    }
+}
+
+fn no_answer(no_answer: NoAnswer) -> ClaimError {
+    ClaimError::Unavailable {
+        outcome: no_answer.outcome,
+        source: no_answer.why.into(),
     }
 }

@@ -99,8 +99,7 @@ impl Journal for RedisJournal {
                 fence.claim(claim)?;
                 return Err(self.damaged("it refused a claim without a reason"));
             }
-            "lost" => return Err(self.damaged("it has content and has lost its fence")),
-            other => return Err(self.damaged(&format!("it answered `{other}`"))),
+            other => return Err(self.not_understood(other)),
         }
         let (epoch, incarnation) = (string(&mut answer), string(&mut answer));
         let former = epoch.zip(incarnation).and_then(|(epoch, incarnation)| {
@@ -125,6 +124,23 @@ impl Journal for RedisJournal {
         Ok(Box::new(StoreWriter::new(claim, former, Arc::new(store))))
     }
 
+    async fn standing(&self, timeout: Duration) -> Result<Option<Claim>, ClaimError> {
+        let keys = [self.keys.meta.as_str(), &self.keys.log];
+        let called = self
+            .client
+            .call(&scripts::STANDING, &keys, timeout, false, |_, _, _| vec![]);
+        let mut answer = called.await.map_err(claim_error)?;
+        match string(&mut answer).unwrap_or_default().as_str() {
+            "none" => Ok(None),
+            "stands" => {
+                let claim = parse_claim(&mut answer);
+                let claim = claim.ok_or_else(|| self.damaged("its fence cannot be read"))?;
+                Ok(Some(claim))
+            }
+            other => Err(self.not_understood(other)),
+        }
+    }
+
     async fn probe(&self, timeout: Duration) -> Result<(), Source> {
         let keys = [self.keys.meta.as_str()];
         let probed = self
@@ -136,6 +152,13 @@ impl Journal for RedisJournal {
 }
 
 impl RedisJournal {
+    fn not_understood(&self, answer: &str) -> ClaimError {
+        match answer {
+            "lost" => self.damaged("it has content and has lost its fence"),
+            other => self.damaged(&format!("it answered `{other}`")),
+        }
+    }
+
     fn damaged(&self, how: &str) -> ClaimError {
         let (name, key) = (self.describe(), &self.keys.meta);
         ClaimError::Fatal {

@@ -12,6 +12,8 @@ const FENCE: &str = "local seq = tonumber(redis.call('HGET', KEYS[1], 'seq') or 
 
 pub(super) static CLAIM: LazyLock<Script> =
     LazyLock::new(|| Script::new(&[TEXT, include_str!("lua/claim.lua")]));
+pub(super) static STANDING: LazyLock<Script> =
+    LazyLock::new(|| Script::new(&[include_str!("lua/standing.lua")]));
 pub(super) static PROBE: LazyLock<Script> =
     LazyLock::new(|| Script::new(&[include_str!("lua/probe.lua")]));
 pub(super) static APPEND: LazyLock<Script> =
