@@ -5,6 +5,7 @@ use std::time::Duration;
 use coordination_core::{Backend, Error, Expect, SetOutcome};
 use kvcm_clock::Clock;
 use kvcm_fence::ClusterId;
+use xxhash_rust::xxh3::xxh3_64;
 
 /// Where it is kept.
 const KEY: &str = "_KVCM_CLUSTER_ID";
@@ -28,42 +29,40 @@ pub(crate) async fn stored(
     Ok(Some(id))
 }
 
-/// The id that is stored; when none is, `known` is stored again (the backend has lost its data),
-/// or a new one for a new cluster.
-pub(crate) async fn stored_or_new(
+/// Stores `id` where none is stored, and tells which one is stored then.
+pub(crate) async fn keep(
     backend: &dyn Backend,
     clock: &dyn Clock,
-    known: Option<ClusterId>,
+    id: &ClusterId,
 ) -> Result<ClusterId, Error> {
-    let is_known = known.is_some();
-    let proposed = known.unwrap_or_else(ClusterId::random);
     loop {
-        if let Some(id) = stored(backend, clock).await? {
-            return Ok(id);
+        if let Some(stored) = stored(backend, clock).await? {
+            return Ok(stored);
         }
         let deadline = clock.now() + CALL;
-        let set = backend.set_value(KEY, proposed.as_str(), None, Expect::Absent, deadline);
+        let set = backend.set_value(KEY, id.as_str(), None, Expect::Absent, deadline);
         if let SetOutcome::Stored(_) = set.await? {
-            if is_known {
-                tracing::warn!(cluster_id = %proposed, "the backend had lost the cluster's id");
-            } else {
-                tracing::info!(cluster_id = %proposed, "a new cluster");
-            }
-            return Ok(proposed);
+            tracing::info!(cluster_id = %id, "the cluster's id was not at the place of coordination, now it is");
+            return Ok(id.clone());
         }
     }
 }
 
-/// Stores `id` whatever is stored.
-pub(crate) async fn replace(
-    backend: &dyn Backend,
-    clock: &dyn Clock,
-    id: &ClusterId,
-) -> Result<(), Error> {
-    tracing::info!(cluster_id = %id, "the cluster is that of the registry");
-    let deadline = clock.now() + CALL;
-    let set = backend.set_value(KEY, id.as_str(), None, Expect::Any, deadline);
-    set.await.map(drop)
+/// The id of a new cluster that coordinates at `place`.
+pub(crate) fn found(place: &str) -> ClusterId {
+    // Both halves are hex digits, which an id may have.
+    let id = format!("{:032x}{}", fastrand::u128(..), mark(place));
+    id.parse().unwrap_or_else(|_| ClusterId::random())
+}
+
+/// Whether the cluster was founded at `place`. A store of a cluster from elsewhere may be in use
+/// there, so only an operator can say that it is ours.
+pub(crate) fn was_founded_at(id: &ClusterId, place: &str) -> bool {
+    id.as_str().ends_with(&mark(place))
+}
+
+fn mark(place: &str) -> String {
+    format!("-{:016x}", xxh3_64(place.as_bytes()))
 }
 
 #[cfg(test)]
@@ -79,17 +78,25 @@ mod tests {
     async fn an_id_outlives_the_data_of_the_backend_as_long_as_one_node_knows_it() {
         let clock = ManualClock::default();
         let backend = || MemoryBackend::new(Arc::new(clock.clone()));
-        let first = backend();
+        let (first, id) = (backend(), found("here"));
         assert_eq!(stored(&first, &clock).await.unwrap(), None);
-        let id = stored_or_new(&first, &clock, None).await.unwrap();
+        assert_eq!(keep(&first, &clock, &id).await.unwrap(), id);
         assert_eq!(stored(&first, &clock).await.unwrap(), Some(id.clone()));
         // What is stored wins over what a node believes.
-        let other = Some(ClusterId::random());
-        assert_eq!(stored_or_new(&first, &clock, other).await.unwrap(), id);
+        let other = ClusterId::random();
+        assert_eq!(keep(&first, &clock, &other).await.unwrap(), id);
 
         let empty = backend();
-        let again = stored_or_new(&empty, &clock, Some(id.clone())).await;
-        assert_eq!(again.unwrap(), id);
-        assert_eq!(stored_or_new(&empty, &clock, None).await.unwrap(), id);
+        assert_eq!(keep(&empty, &clock, &id).await.unwrap(), id);
+        assert_eq!(stored(&empty, &clock).await.unwrap(), Some(id));
+    }
+
+    #[test]
+    fn an_id_tells_where_its_cluster_was_founded() {
+        let id = found("file:///run/kvcm");
+        assert_ne!(id, found("file:///run/kvcm"));
+        assert!(was_founded_at(&id, "file:///run/kvcm"));
+        assert!(!was_founded_at(&id, "file:///run/other"));
+        assert!(!was_founded_at(&ClusterId::random(), "file:///run/kvcm"));
     }
 }

@@ -33,6 +33,11 @@ const LEARN: Duration = Duration::from_secs(1);
 /// One call to a store during a promotion.
 const CALL: Duration = Duration::from_secs(5);
 
+/// What to do about a store of another cluster.
+const OTHER_CLUSTER: &str = "give each cluster a store of its own, or, when the place of \
+     coordination has lost the id, set kvcm.cluster_id to that of the store on all nodes and start \
+     them anew";
+
 /// Between two looks for writes that nobody waits for any more.
 const SETTLE: Duration = Duration::from_millis(500);
 
@@ -137,27 +142,15 @@ impl Reigns {
             .await
             .map_err(|error| failed("cluster id")(&error))?;
         cluster.set_id(id.clone());
-        let mut stores = self.parts.stores.of(&id);
-        let mut claim = Claim {
+        let stores = self.parts.stores.of(&id);
+        let claim = Claim {
             cluster: id,
             epoch: promotion.epoch,
             incarnation: self.parts.incarnation,
         };
         promotion.progress.advance();
 
-        let mut writer = stores.registry.claim(claim.clone(), CALL).await;
-        if let Err(ClaimError::Refused(ClaimRefused::OtherCluster { by, .. })) = &writer
-            && self.parts.is_alone
-        {
-            // Its memory forgets the id with each start; the registry does not.
-            claim.cluster = by.cluster.clone();
-            self.adopt(&claim.cluster)
-                .await
-                .map_err(|error| failed("cluster id")(&error))?;
-            cluster.set_id(claim.cluster.clone());
-            stores = self.parts.stores.of(&claim.cluster);
-            writer = stores.registry.claim(claim.clone(), CALL).await;
-        }
+        let writer = stores.registry.claim(claim.clone(), CALL).await;
         let mut writer = writer.map_err(|error| claim_failed("registry", error))?;
         let progress = promotion.progress.clone();
         writer.report_progress(Box::new(move || progress.advance()));
@@ -224,16 +217,38 @@ impl Reigns {
         }
     }
 
-    /// The cluster's id: the one that is stored, else the one that this node knows, else a new one.
+    /// The cluster's id: the one that is stored, else the one that this node or its registry knows,
+    /// else a new one. Never a new one where there is a registry of some cluster: nobody could use it
+    /// under another id.
     async fn cluster_id(&self) -> Result<ClusterId, Error> {
+        let (backend, clock) = (&*self.parts.backend, &*self.parts.clock);
+        if let Some(stored) = cluster_id::stored(backend, clock).await? {
+            return Ok(stored);
+        }
+        let owner = self.parts.stores.owner(CALL).await;
+        let owner = owner.map_err(|error| Error::not_done(format!("registry: {error}")))?;
+        let place = backend.describe();
         let known = self.cluster.get().and_then(|cluster| cluster.id());
-        let known = known.or_else(|| self.parts.cluster_id.clone());
-        cluster_id::stored_or_new(&*self.parts.backend, &*self.parts.clock, known).await
-    }
-
-    /// The cluster is this one.
-    async fn adopt(&self, id: &ClusterId) -> Result<(), Error> {
-        cluster_id::replace(&*self.parts.backend, &*self.parts.clock, id).await
+        let id = match (known.or_else(|| self.parts.cluster_id.clone()), owner) {
+            // Its memory forgets the id with each start; the registry does not.
+            (_, Some(owner)) if self.parts.is_alone => owner,
+            (Some(known), _) => known,
+            (None, Some(owner)) if cluster_id::was_founded_at(&owner, &place) => {
+                tracing::warn!(
+                    cluster_id = %owner,
+                    "the place of coordination has lost the cluster's id; the registry had it"
+                );
+                owner
+            }
+            (None, Some(owner)) => {
+                return Err(Error::not_done(format!(
+                    "registry: the store belongs to cluster {owner}, which was not founded at \
+                     {place}; {OTHER_CLUSTER}"
+                )));
+            }
+            (None, None) => cluster_id::found(&place),
+        };
+        cluster_id::keep(backend, clock, &id).await
     }
 
     /// That this reign can write blocks, if there is one: what one group lacks, others may have.
@@ -247,9 +262,27 @@ impl Reigns {
         }
     }
 
-    /// Keeps up with the cluster's id for ever, so that this node can say it and keep it alive when
-    /// the backend loses its data, and with whether the stores answer. A leader goes by what its
-    /// promotion found.
+    /// Learns the id that is stored; puts back the one that it knows when none is.
+    async fn follow_id(
+        &self,
+        cluster: &Cluster,
+        stored: Result<Option<ClusterId>, Error>,
+    ) -> Result<(), Error> {
+        let is_follower = || cluster.elector().view().role == Role::Follower;
+        match (stored?, cluster.id()) {
+            (Some(id), _) if is_follower() => cluster.set_id(id),
+            (None, Some(known)) => {
+                let (backend, clock) = (&*self.parts.backend, &*self.parts.clock);
+                cluster_id::keep(backend, clock, &known).await?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Keeps up with the cluster's id for ever, so that this node can say it and put it back when the
+    /// backend loses its data, and with whether the stores answer. A leader goes by what its promotion
+    /// found.
     pub(crate) async fn learn_cluster_id(&self) {
         while let Some(cluster) = self.cluster.get() {
             let stored = cluster_id::stored(&*self.parts.backend, &*self.parts.clock).await;
@@ -264,12 +297,8 @@ impl Reigns {
                 (_, Err(error)) => Err(format!("registry: {error}")),
                 (_, Ok(())) => indexes,
             });
-            match stored {
-                Ok(Some(id)) if cluster.elector().view().role == Role::Follower => {
-                    cluster.set_id(id);
-                }
-                Ok(_) => {}
-                Err(error) => tracing::debug!(%error, "cannot read the cluster's id"),
+            if let Err(error) = self.follow_id(cluster, stored).await {
+                tracing::debug!(%error, "cannot read or keep the cluster's id");
             }
             let next = self.parts.clock.now() + LEARN;
             self.parts.timer.sleep_until(next).await;
@@ -448,9 +477,7 @@ fn claim_failed(store: &str, error: ClaimError) -> PromoteError {
         }
         ClaimError::Refused(refused @ ClaimRefused::OtherCluster { .. }) => {
             PromoteError::Failed(format!(
-                "{store}: {refused}; give each cluster a store of its own, or, when the place of \
-                 coordination has lost the id, set kvcm.cluster_id to that of the store on all \
-                 nodes and start them anew"
+                "{store}: {refused}; {OTHER_CLUSTER}"
             ))
         }
         error => PromoteError::Failed(format!("{store}: {error}")),

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use anyhow::Context as _;
 use kvcm_clock::Clock;
 use kvcm_fence::ClusterId;
-use kvcm_journal::{Journal, LocalJournal, MemoryJournal, RedisJournal, Source};
+use kvcm_journal::{ClaimError, Journal, LocalJournal, MemoryJournal, RedisJournal, Source};
 use parking_lot::Mutex;
 
 use crate::{index_store::IndexStore, prepare::RegistryStorage};
@@ -92,6 +92,15 @@ impl StoreSet {
     /// Where the registry is.
     pub(crate) fn place(&self) -> &RegistryStorage {
         &self.place
+    }
+
+    /// Whose the registry is; none when it is new, or in the memory of this process.
+    pub(crate) async fn owner(&self, limit: Duration) -> Result<Option<ClusterId>, ClaimError> {
+        let Some(registry) = &self.registry else {
+            return Ok(None);
+        };
+        let standing = registry.standing(limit).await?;
+        Ok(standing.map(|claim| claim.cluster))
     }
 
     /// Whether the registry can be claimed now.

@@ -125,6 +125,82 @@ async fn a_registry_on_redis_outlives_its_nodes() {
     outlives(Bench::start(3, redis.uri(), registry, dir).await).await;
 }
 
+/// The cluster stays the same when the place of coordination loses everything: under nodes that run,
+/// with one that starts just then and knows nothing, and when all nodes start anew.
+async fn outlives_lost_coordination(mut bench: Bench, lose: impl Fn()) {
+    let first = bench.cluster_leader(&bench.all()).await;
+    bench.register(first, "a").await;
+    let before = bench.knows(first, "a").await;
+    let newcomer = (first + 1) % bench.cluster.len();
+    bench.cluster.node(newcomer).kill().await.unwrap();
+    lose();
+    bench.cluster.restart(newcomer).await.unwrap();
+    let epoch = |answer: &Value| {
+        let epoch = answer["header"]["epoch"].as_str();
+        epoch.and_then(|epoch| epoch.parse::<u64>().ok())
+    };
+    let after = until("a leader of the next epoch", async || {
+        let leader = bench.cluster_leader(&bench.all()).await;
+        let found = bench.knows(leader, "a").await;
+        (epoch(&found) > epoch(&before)).then_some(found)
+    })
+    .await;
+    assert_eq!(code(&after), "OK", "{after}");
+    assert_eq!(after["header"]["cluster_id"], before["header"]["cluster_id"]);
+
+    for index in bench.all() {
+        bench.cluster.node(index).kill().await.unwrap();
+    }
+    lose();
+    bench.restart().await;
+    let leader = bench.cluster_leader(&bench.all()).await;
+    let found = bench.knows(leader, "a").await;
+    assert_eq!(code(&found), "OK", "{found}");
+    assert_eq!(found["header"]["cluster_id"], before["header"]["cluster_id"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_outlives_the_removal_of_its_folder_of_coordination() {
+    let dir = tempfile::tempdir().unwrap();
+    let lock = dir.path().join("lock");
+    let registry = format!("local://{}", dir.path().join("store").display());
+    let uri = format!("file://{}", lock.display());
+    let bench = Bench::start(3, uri, registry, dir).await;
+    // Until it is empty for a moment: nodes go on writing into it.
+    let lose = || while std::fs::remove_dir_all(&lock).is_err() {};
+    outlives_lost_coordination(bench, lose).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_outlives_the_flushing_of_its_redis_of_coordination() {
+    let redis = RedisServer::start(&[]).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let registry = format!("local://{}", dir.path().join("store").display());
+    let bench = Bench::start(3, redis.uri(), registry, dir).await;
+    outlives_lost_coordination(bench, || drop(redis.command(&["FLUSHALL"]).unwrap())).await;
+}
+
+/// Nobody has to be elected for it.
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_put_the_id_of_their_cluster_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let lock = dir.path().join("lock");
+    let registry = format!("local://{}", dir.path().join("store").display());
+    let bench = Bench::start(1, format!("file://{}", lock.display()), registry, dir).await;
+    let leader = bench.cluster_leader(&bench.all()).await;
+    bench.register(leader, "a").await;
+    let before = bench.knows(leader, "a").await;
+    std::fs::remove_file(lock.join("value-_KVCM_CLUSTER_ID.record")).unwrap();
+    let id = before["header"]["cluster_id"].as_str().unwrap();
+    until("the id is there again", async || {
+        let found = std::fs::read_to_string(lock.join("value-_KVCM_CLUSTER_ID.record")).ok()?;
+        found.contains(id).then_some(())
+    })
+    .await;
+    let after = bench.knows(leader, "a").await;
+    assert_eq!(after["header"]["epoch"], before["header"]["epoch"]);
+}
+
 /// A lone node coordinates in its memory, which forgets the cluster's id with each start.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lone_node_finds_its_registry_again() {
