@@ -86,7 +86,7 @@ impl App {
     pub fn build(config: Config, prepared: Prepared, listeners: Listeners) -> anyhow::Result<Self> {
         let ports = listeners.ports().context("cannot read the bound ports")?;
         let clock: Arc<dyn Clock> = Arc::new(BootClock);
-        let counters = Counters::new()?;
+        let counters = Counters::new(config.service.limits.watch_streams)?;
         let timer: Arc<dyn Timer> = Arc::new(TokioTimer::new(BootClock));
         let mut node = Node::new(config.elector.node_id.clone(), endpoint(&config, &ports))?;
         node.priority = config.elector.priority;
@@ -143,7 +143,8 @@ impl App {
         let drain = CancellationToken::new();
         let (news, state) = watch::channel(State::default());
         let heartbeat = config.service.watch_heartbeat;
-        let watching = Watching::new(state, heartbeat, drain.clone());
+        let streams = counters.streams.clone();
+        let watching = Watching::new(state, heartbeat, drain.clone(), streams);
         let news = tokio::spawn(State::follow(cluster.clone(), news));
         let (health, follow) = grpc_health::health(cluster.clone());
         let news = [news, tokio::spawn(follow)].map(AbortOnDropHandle::new);

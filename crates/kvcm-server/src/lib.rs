@@ -36,6 +36,7 @@ mod rpc;
 mod service;
 pub mod signals;
 mod stores;
+mod streams;
 pub mod tls;
 mod traces;
 mod turn;

@@ -245,7 +245,7 @@ mod tests {
             events: false,
             slow: Some(Duration::from_secs(1)),
         };
-        let counters = Counters::new().unwrap();
+        let counters = Counters::new(1).unwrap();
         let observe = Observe::new(
             counters.calls.http("AdminService"),
             true,

@@ -164,7 +164,7 @@ impl ::prost::Name for WatchClusterInfoRequest {
         "/kv_cache_manager.proto.meta.WatchClusterInfoRequest".into()
     }
 }
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct GetClusterInfoResponse {
     /// OK on a follower too.
     #[prost(message, optional, tag = "1")]
@@ -186,6 +186,9 @@ pub struct GetClusterInfoResponse {
     /// `leader`, `follower`, …
     #[prost(string, optional, tag = "103")]
     pub self_role: ::core::option::Option<::prost::alloc::string::String>,
+    /// All nodes that live, as the one that answers sees them: whom else to ask.
+    #[prost(message, repeated, tag = "104")]
+    pub nodes: ::prost::alloc::vec::Vec<NodeEndpoint>,
 }
 impl ::prost::Name for GetClusterInfoResponse {
     const NAME: &'static str = "GetClusterInfoResponse";

@@ -334,6 +334,14 @@ pub static KEYS: &[Key] = &[
         |config, value| config.service.limits.streams = number(value),
     ),
     Key::number(
+        "kvcm.service.max_watch_streams",
+        "16384",
+        [1, 1_000_000],
+        "most streams of WatchClusterInfo at a time, each of which takes about 6 KB; further clients \
+         ask another node, or ask now and then instead",
+        |config, value| config.service.limits.watch_streams = count(value),
+    ),
+    Key::number(
         "kvcm.service.max_head_bytes",
         "65536",
         [8192, 1 << 20],

@@ -116,6 +116,8 @@ pub struct RequestLimits {
     pub peer_connections: usize,
     /// Requests at a time on one HTTP/2 connection.
     pub streams: u32,
+    /// Open streams of WatchClusterInfo.
+    pub watch_streams: usize,
     /// Bytes of the head of a request.
     pub head_bytes: u32,
     /// Longest time from the start of a connection to the head of its first request, and from the
@@ -240,6 +242,7 @@ impl Config {
                     connections: 0,
                     peer_connections: 0,
                     streams: 0,
+                    watch_streams: 0,
                     head_bytes: 0,
                     head_timeout: Duration::ZERO,
                     read_timeout: Duration::ZERO,

@@ -18,6 +18,7 @@ mod protocol;
 mod refusals;
 mod spans;
 mod storages;
+mod streams;
 #[cfg(test)]
 mod tests;
 
@@ -31,7 +32,9 @@ pub(crate) use self::{
     connections::Connections,
     lookups::Lookups,
 };
-use crate::{cluster::Cluster, http::Refusals, reign::Reigns, traces::SpanCounts};
+use crate::{
+    cluster::Cluster, http::Refusals, reign::Reigns, streams::Streams, traces::SpanCounts,
+};
 
 /// The metrics of a node.
 #[derive(Debug)]
@@ -53,19 +56,22 @@ pub(crate) struct Counters {
     pub(crate) connections: Arc<Connections>,
     /// What the listeners refuse.
     pub(crate) refusals: Arc<Refusals>,
+    /// Streams of leader changes.
+    pub(crate) streams: Arc<Streams>,
 }
 
 impl Counters {
-    /// All at zero.
+    /// All at zero, for a node that serves `streams_max` streams.
     ///
     /// # Errors
     /// When the descriptors of the protocol cannot be read.
-    pub(crate) fn new() -> anyhow::Result<Self> {
+    pub(crate) fn new(streams_max: usize) -> anyhow::Result<Self> {
         Ok(Self {
             calls: Arc::new(Calls::new()?),
             lookups: Arc::default(),
             connections: Arc::default(),
             refusals: Arc::default(),
+            streams: Arc::new(Streams::new(streams_max)),
         })
     }
 }
@@ -92,6 +98,7 @@ impl Metrics {
             Box::new(counters.lookups.clone()),
             Box::new(counters.connections.clone()),
             Box::new(counters.refusals.clone()),
+            Box::new(counters.streams.clone()),
         ];
         if let Some(spans) = spans {
             sources.push(Box::new(spans));

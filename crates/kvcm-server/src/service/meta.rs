@@ -17,6 +17,9 @@ use crate::{
     turn::Turn,
 };
 
+/// Nodes of a cluster that a client is told of.
+const NODES_MAX: usize = 64;
+
 impl Services {
     /// Registers a deployment, or finds it again.
     pub(crate) async fn register_instance(
@@ -258,7 +261,16 @@ impl Services {
             leader_node_id: leader.node_id,
             leader_endpoint: leader.endpoint.map(Into::into),
             self_role: Some(self.cluster.role().as_str().to_owned()),
+            nodes: self.living_nodes(),
         }
+    }
+
+    /// As many as a client can use.
+    fn living_nodes(&self) -> Vec<meta::NodeEndpoint> {
+        let roster = self.cluster.members().roster();
+        let living = roster.at(self.cluster.now()).filter(|(_, alive)| *alive);
+        let endpoints = living.map(|(member, _)| member.record.endpoint.clone().into());
+        endpoints.take(NODES_MAX).collect()
     }
 }
 

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use futures_util::{Stream, StreamExt as _, stream};
 use kvcm_proto::meta;
 use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore, watch},
+    sync::{OwnedSemaphorePermit, watch},
     time::{Instant, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
@@ -15,10 +15,8 @@ use crate::{
     cluster::{Cluster, LeaderInfo},
     http::CallContext,
     reply::{CallError, Code, Header, Reply as _},
+    streams::Streams,
 };
-
-/// Streams that a node serves at most.
-const STREAMS_MAX: usize = 4096;
 
 /// What all streams share.
 #[derive(Debug)]
@@ -26,7 +24,7 @@ pub(crate) struct Watching {
     state: watch::Receiver<State>,
     heartbeat: Duration,
     drain: CancellationToken,
-    free: Arc<Semaphore>,
+    streams: Arc<Streams>,
 }
 
 /// What a stream tells, as far as a change of it is news.
@@ -52,12 +50,13 @@ impl Watching {
         state: watch::Receiver<State>,
         heartbeat: Duration,
         drain: CancellationToken,
+        streams: Arc<Streams>,
     ) -> Self {
         Self {
             state,
             heartbeat,
             drain,
-            free: Arc::new(Semaphore::new(STREAMS_MAX)),
+            streams,
         }
     }
 }
@@ -99,8 +98,12 @@ impl Services {
         self: Arc<Self>,
         request: meta::WatchClusterInfoRequest,
     ) -> impl Stream<Item = meta::GetClusterInfoResponse> + Send + 'static {
-        let Ok(permit) = self.watching.free.clone().try_acquire_owned() else {
-            let message = format!("{STREAMS_MAX} streams are open on this node: ask another one");
+        let Some(permit) = self.watching.streams.open() else {
+            let most = self.watching.streams.most();
+            let message = format!(
+                "{most} streams are open on this node (kvcm.service.max_watch_streams): ask another \
+                 one"
+            );
             let error = CallError::new(Code::Capacity, message);
             let refusal =
                 meta::GetClusterInfoResponse::only(Header::refused(&request.trace_id, error));

@@ -103,6 +103,31 @@ async fn a_follower_refuses_every_leader_only_call_with_a_hint_on_both_protocols
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn every_node_tells_clients_of_all_that_live() {
+    let mut nodes = Nodes::start(2, 1_000).await;
+    let leader = nodes.leader(&[0, 1]).await;
+    let ports = [nodes.ports(0), nodes.ports(1)];
+    let told = async |asked: usize| {
+        let info = call(ports[asked].http(), "getClusterInfo", json!({})).await;
+        let nodes = info["nodes"].as_array().cloned().unwrap_or_default();
+        let mut told: Vec<_> = nodes.iter().map(|node| node["meta_rpc_port"].clone()).collect();
+        told.sort_by_key(serde_json::Value::as_i64);
+        told
+    };
+    let mut both = ports.map(|ports| json!(ports.rpc_port)).to_vec();
+    both.sort_by_key(serde_json::Value::as_i64);
+    for asked in [0, 1] {
+        until("both are told of", async || (told(asked).await == both).then_some(())).await;
+    }
+    nodes.cluster.node(1 - leader).kill().await.unwrap();
+    let survivor = vec![json!(ports[leader].rpc_port)];
+    until("only one is left", async || {
+        (told(leader).await == survivor).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_killed_leader_is_followed_and_comes_back_as_a_follower() {
     let mut nodes = Nodes::start(2, 1_000).await;
     let first = nodes.leader(&[0, 1]).await;

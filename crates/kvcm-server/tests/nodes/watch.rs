@@ -6,7 +6,7 @@ use kvcm_proto::{
     json::to_json,
     meta::{GetClusterInfoResponse, WatchClusterInfoRequest},
 };
-use kvcm_testkit::{NodeSpec, ServerProcess};
+use kvcm_testkit::{NodeSpec, ServerProcess, http_get};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
@@ -14,7 +14,7 @@ use tokio::{
 };
 use tonic::Streaming;
 
-use crate::support::{Nodes, call, code, meta_client, until};
+use crate::support::{Nodes, call, code, message, meta_client, until};
 
 /// A stream of either protocol, read as JSON.
 enum Watch {
@@ -138,5 +138,24 @@ async fn a_change_of_leader_is_told_at_once_by_every_node() {
             Some(watch.until(names).await)
         };
         until("the new leader is told", told).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_stream_too_many_is_refused_and_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let spec = NodeSpec::new("lone", dir.path()).unwrap();
+    let spec = spec.set("kvcm.service.max_watch_streams", "1");
+    let node = ServerProcess::spawn(&spec).await.unwrap();
+    let mut first = Watch::grpc(node.ports().rpc()).await;
+    first.next().await.unwrap();
+    let refusal = Watch::grpc(node.ports().rpc()).await.next().await.unwrap();
+    assert_eq!(code(&refusal), "REACH_MAX_ENTITY_CAPACITY", "{refusal}");
+    let said = message(&refusal);
+    assert!(said.contains("kvcm.service.max_watch_streams"), "{said}");
+    let page = http_get(node.ports().admin_http(), "/metrics").await.unwrap();
+    let page = String::from_utf8(page.body).unwrap();
+    for line in ["kvcm_watch_streams 1", "kvcm_watch_streams_refused_total 1"] {
+        assert!(page.contains(line), "{line} is missing:\n{page}");
     }
 }
