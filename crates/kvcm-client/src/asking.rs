@@ -63,6 +63,11 @@ impl Asking {
         }
     }
 
+    /// Whoever has not been asked will not be.
+    pub(crate) fn ask_no_more(&mut self) {
+        self.next = Vec::new().into_iter();
+    }
+
     /// The next answer; `None` when nobody is being asked.
     pub(crate) async fn heard(&mut self) -> Option<Heard> {
         let heard = self.pending.next().await?;

@@ -10,7 +10,8 @@ use tokio::time::Instant;
 /// within about a second: a long quiet time is no licence for a burst.
 ///
 /// A small reserve that refills slowly keeps a lone client, which earns next to nothing, able to
-/// repeat. Moves to a newer leader are not repeats: they cost nothing.
+/// repeat; not at once, because all lone clients of a node that fails have it. Moves to a newer
+/// leader are not repeats: they cost nothing.
 ///
 /// Whoever finds the bucket empty gets the next free slot and waits for it: that spreads the
 /// repeats, where refusing them would only turn load into errors.
@@ -26,12 +27,26 @@ struct State {
     at: Instant,
 }
 
+/// When a repeat may be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Slot {
+    /// At once: it was earned.
+    Now,
+    /// After a time that is drawn from this long.
+    Within(Duration),
+    /// After so long, times 1 to 2: slots are a second apart, and clients that failed together have
+    /// them together.
+    After(Duration),
+}
+
 /// Of a repeat, per call.
 const EARNED_PER_CALL: f64 = 0.1;
 /// The time in which earnings fall to about a third.
 const EARNINGS_LAST: Duration = Duration::from_secs(1);
 /// Repeats at once of a client that was quiet.
 const RESERVE: f64 = 2.0;
+/// They are spread over this long.
+const RESERVE_SPREAD: Duration = Duration::from_millis(400);
 /// Repeats per second of a client that earns nothing.
 const REFILL_PER_SECOND: f64 = 1.0;
 
@@ -49,7 +64,7 @@ impl RetryBudget {
     #[cfg(test)]
     pub(crate) fn unlimited() -> Self {
         let budget = Self::new(Instant::now());
-        budget.0.lock().reserve = f64::INFINITY;
+        budget.0.lock().earned = f64::INFINITY;
         budget
     }
 
@@ -60,16 +75,16 @@ impl RetryBudget {
         state.earned += EARNED_PER_CALL;
     }
 
-    /// Takes a repeat. It may be made after the wait that is returned; `None`, and nothing is
-    /// taken, when that would be longer than `patience`.
-    pub(crate) fn spend(&self, now: Instant, patience: Duration) -> Option<Duration> {
+    /// Takes a repeat. It may be made in the slot that is returned; `None`, and nothing is taken, when
+    /// that begins after `patience`.
+    pub(crate) fn spend(&self, now: Instant, patience: Duration) -> Option<Slot> {
         let mut state = self.0.lock();
         state.advance(now);
         if state.reserve < 0.0 {
             // What is earned pays debts first: those who wait have their slots already.
         } else if state.earned >= 1.0 {
             state.earned -= 1.0;
-            return Some(Duration::ZERO);
+            return Some(Slot::Now);
         }
         let missing = (1.0 - state.reserve).max(0.0);
         let wait = Duration::from_secs_f64(missing / REFILL_PER_SECOND);
@@ -77,7 +92,10 @@ impl RetryBudget {
             return None;
         }
         state.reserve -= 1.0;
-        Some(wait)
+        Some(match wait {
+            Duration::ZERO => Slot::Within(RESERVE_SPREAD),
+            wait => Slot::After(wait),
+        })
     }
 
     /// How many repeats could be made now, 0 or more.
@@ -115,10 +133,12 @@ mod tests {
         let waits: Vec<_> = (0..5)
             .filter_map(|_| budget.spend(start, MS * 5000))
             .collect();
-        let expected = [0, 0, 1000, 2000, 3000].map(|ms| MS * ms);
+        let after = |ms| Slot::After(MS * ms);
+        let first = Slot::Within(RESERVE_SPREAD);
+        let expected = [first, first, after(1000), after(2000), after(3000)];
         assert_eq!(waits, expected, "each gets a slot of its own");
         assert_eq!(budget.spend(start, MS * 3999), None, "not in time");
-        assert_eq!(budget.spend(start, MS * 4000), Some(MS * 4000));
+        assert_eq!(budget.spend(start, MS * 4000), Some(after(4000)));
         let later = start + Duration::from_secs(60);
         assert_eq!(budget.balance(later), 2);
     }

@@ -1,24 +1,26 @@
 //! The one retry loop that every call of the leader goes through.
 
+mod giving_up;
+mod one_try;
+
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use kvcm_clock::Backoff;
-use kvcm_proto::meta::{CommonResponseHeader, ErrorCode};
+use kvcm_proto::meta::ErrorCode;
 use tokio::time::Instant;
 use tracing::Instrument;
 
+pub(crate) use giving_up::kind_of;
+
 use crate::{
-    address::Address,
     attempt::{Attempt, Story},
+    budget::Slot,
     core::Core,
-    error::{Error, ErrorKind, Outcome},
-    leader::{Leader, Verdict},
-    node::Node,
+    error::{Error, ErrorKind},
+    leader::Leader,
     policy::{Decision, Failure, Reason, RetrySession, Situation},
     reply::CallMeta,
-    rpc::{Failed, Incoming, Outgoing},
-    settings::{SEARCHES, SEARCHES_WHILE_PUSHED},
+    rpc::{Failed, Incoming},
     stats::count,
 };
 
@@ -196,15 +198,18 @@ impl<'a> Progress<'a> {
             return None;
         }
         let patience = self.remaining().saturating_sub(TRY_LEAST);
-        let wait = self.core.budget.spend(Instant::now(), patience);
-        if wait == Some(Duration::ZERO) {
-            return None;
+        let slot = self.core.budget.spend(Instant::now(), patience);
+        let share = self.core.with_random(|random| random.next_f64());
+        let wait = match slot {
+            Some(Slot::Now) => return None,
+            Some(Slot::Within(limit)) => Ok(limit.mul_f64(share)),
+            Some(Slot::After(wait)) => Ok(wait.mul_f64(1.0 + share)),
+            None => Err(patience),
+        };
+        if !matches!(slot, Some(Slot::Within(_))) {
+            count(&self.core.counters.budget_empty);
         }
-        count(&self.core.counters.budget_empty);
-        // Slots are a second apart, and clients that failed together have them together.
-        let spread = 1.0 + self.core.with_random(|random| random.next_f64());
-        let wait = wait.map(|wait| wait.mul_f64(spread).min(patience));
-        Some(wait.ok_or(patience))
+        Some(wait.map(|wait| wait.min(patience)))
     }
 
     /// Waits for the slot, or for news. Without a slot only news helps.
@@ -251,117 +256,6 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// One try. It ends early when a newer leader becomes known, whose epoch would make this
-    /// one's answer worthless; and while it lasts longer than usual, the client asks around.
-    async fn attempt(&self, leader: &Arc<Leader>) -> Result<Incoming, Failed> {
-        let outgoing = Outgoing {
-            path: self.call.path,
-            body: self.call.body.clone(),
-            request_id: self.request_id.as_deref(),
-            min_epoch: self.core.table.borrow().seen(),
-            timeout: self.attempt_timeout(),
-            reply_bytes_max: self.core.settings.reply_bytes_max,
-        };
-        let address = self.address(leader)?;
-        let result = tokio::select! {
-            biased;
-            result = self.core.send(&address, &outgoing) => result,
-            () = self.core.superseded(leader) => Err(Failed::local(
-                Failure::Superseded,
-                "abandoned for a newer leader",
-            )),
-            () = ask_around_while_silent(self.core) => Err(Failed::silent(outgoing.timeout)),
-        };
-        match result {
-            Ok(incoming) => {
-                self.believe(leader, &incoming.header)?;
-                Ok(incoming)
-            }
-            Err(failed) => Err(self.learn(leader, failed)),
-        }
-    }
-
-    /// Where the leader listens for this call.
-    fn address(&self, leader: &Leader) -> Result<Address, Failed> {
-        match self.call.service {
-            Service::Meta => Ok(leader.address.clone()),
-            Service::Admin => Address::parse(&leader.node.admin_endpoint)
-                .map_err(|why| Failed::local(Failure::Unreachable, why)),
-        }
-    }
-
-    /// A silent node must leave time for another one.
-    fn attempt_timeout(&self) -> Duration {
-        let remaining = self.remaining();
-        let share = (remaining / 2).max(TRY_LEAST);
-        self.core.settings.attempt_timeout.min(share).min(remaining)
-    }
-
-    /// Checks the epoch of an answer against what has been seen.
-    fn believe(&self, leader: &Leader, header: &CommonResponseHeader) -> Result<(), Failed> {
-        let cluster = header.cluster_id.as_deref();
-        let epoch = header.epoch;
-        if self.core.table.borrow().is_settled(cluster, epoch, leader) {
-            return Ok(());
-        }
-        let mut verdict = Verdict::Fresh;
-        self.core.table.send_if_modified(|table| {
-            verdict = table.reply(cluster, epoch, leader);
-            verdict == Verdict::Fresh
-        });
-        let Verdict::Stale { seen } = verdict else {
-            return Ok(());
-        };
-        count(&self.core.counters.stale_replies);
-        let epoch = epoch.unwrap_or(0);
-        self.core.table.send_modify(|table| table.suspect(leader));
-        Err(Failed::local(
-            Failure::StaleReply,
-            format!("a reply of epoch {epoch}, but epoch {seen} has been seen"),
-        ))
-    }
-
-    /// Takes from a failure what it tells about leadership.
-    fn learn(&self, leader: &Leader, failed: Failed) -> Failed {
-        match (&failed.failure, &failed.header) {
-            (Failure::NotLeader { .. }, Some(header)) => self.take_hint(header),
-            (_, Some(header)) => {
-                if let Err(stale) = self.believe(leader, header) {
-                    return stale;
-                }
-            }
-            (_, None) => {}
-        }
-        if matches!(failed.failure, Failure::NotLeader { .. }) {
-            let mut is_news = false;
-            self.core
-                .table
-                .send_modify(|table| is_news = table.refute(leader));
-            if is_news {
-                // Nothing is to wait behind it on a connection to a node that does not serve.
-                self.core.transport.close(&leader.address);
-            }
-        } else if failed.failure.doubts_leader() {
-            self.core.table.send_modify(|table| table.suspect(leader));
-        }
-        failed
-    }
-
-    fn take_hint(&self, header: &CommonResponseHeader) {
-        let Some(hint) = &header.leader_hint else {
-            return;
-        };
-        let endpoint = hint.endpoint.as_ref().and_then(Node::from_wire);
-        let cluster = header.cluster_id.as_deref();
-        let taken = self
-            .core
-            .table
-            .send_if_modified(|table| table.hint(cluster, hint.epoch, endpoint));
-        if !taken {
-            count(&self.core.counters.stale_hints);
-        }
-    }
-
     fn decide(&mut self, leader: Option<&Leader>, failed: &Failed) -> Decision {
         let cut_short = failed.failure == Failure::Silent
             && self.remaining() < self.core.settings.attempt_timeout;
@@ -370,7 +264,7 @@ impl<'a> Progress<'a> {
         }
         // A leader that lost its lease between doing and answering says IO_ERROR.
         let is_unknown = failed.failure.may_have_happened()
-            || [ErrorCode::IoError, ErrorCode::UnknownError].contains(&code_of(failed));
+            || [ErrorCode::IoError, ErrorCode::UnknownError].contains(&giving_up::code_of(failed));
         self.may_have_happened |= self.call.mutating && is_unknown;
         let newer_leader = match leader {
             Some(leader) => self.core.table.borrow().moved_from(leader),
@@ -434,79 +328,4 @@ impl<'a> Progress<'a> {
         }
     }
 
-    fn error(&mut self, failed: &Failed, reason: Reason) -> Error {
-        let telling = self.telling.unwrap_or(failed.failure);
-        let kind = match (reason, telling) {
-            (Reason::Definite | Reason::Tries, _) | (Reason::Budget, Failure::Busy { .. }) => {
-                kind_of(failed)
-            }
-            (_, Failure::NotLeader { .. } | Failure::NoLeader | Failure::StaleReply) => {
-                ErrorKind::NoLeader
-            }
-            (_, Failure::LeaderUnreachable) => ErrorKind::LeaderUnreachable,
-            (_, Failure::Unreachable | Failure::Broken | Failure::NoNode) => ErrorKind::Transport,
-            (_, _) => ErrorKind::DeadlineExceeded,
-        };
-        let outcome = if self.may_have_happened && reason != Reason::Definite {
-            Outcome::Unknown
-        } else {
-            Outcome::NotDone
-        };
-        let after = self.started.elapsed().as_millis();
-        let last = self.story.last_result().to_owned();
-        let message = match reason {
-            Reason::Definite => last,
-            Reason::Deadline => format!("gave up after {after} ms, last: {last}"),
-            Reason::Tries => format!("gave up after {} tries, last: {last}", self.tries),
-            Reason::Budget => {
-                format!("the retry budget leaves no time for another try, last: {last}")
-            }
-        };
-        let (attempts, total) = std::mem::take(&mut self.story).into_parts();
-        Error::new(kind, outcome, self.call.name, message).with_attempts(attempts, total)
-    }
-}
-
-/// Never returns; what it finds wakes [`Core::superseded`].
-async fn ask_around_while_silent(core: &Arc<Core>) {
-    tokio::time::sleep(core.settings.silence_delay).await;
-    let mut waits = Backoff::new(if core.is_pushed() {
-        SEARCHES_WHILE_PUSHED
-    } else {
-        SEARCHES
-    });
-    loop {
-        core.search(Instant::now(), true).await;
-        let wait = core.next_wait(&mut waits);
-        tokio::time::sleep(wait).await;
-    }
-}
-
-fn code_of(failed: &Failed) -> ErrorCode {
-    ErrorCode::try_from(failed.code).unwrap_or(ErrorCode::Unspecified)
-}
-
-/// The kind of a definite failure.
-pub(crate) fn kind_of(failed: &Failed) -> ErrorKind {
-    use tonic::Code;
-
-    if let Some(status) = failed.status {
-        return match status {
-            Code::Unimplemented => ErrorKind::Unsupported,
-            Code::InvalidArgument | Code::OutOfRange => ErrorKind::InvalidArgument,
-            Code::ResourceExhausted => ErrorKind::Capacity,
-            Code::Unauthenticated | Code::PermissionDenied => ErrorKind::Unauthorized,
-            _ => ErrorKind::Transport,
-        };
-    }
-    match ErrorCode::try_from(failed.code) {
-        Ok(ErrorCode::InvalidArgument) => ErrorKind::InvalidArgument,
-        Ok(ErrorCode::InstanceNotExist) => ErrorKind::InstanceNotExist,
-        Ok(ErrorCode::DuplicateEntity) => ErrorKind::Duplicate,
-        Ok(ErrorCode::ReachMaxEntityCapacity) => ErrorKind::Capacity,
-        Ok(ErrorCode::ServerNotLeader) => ErrorKind::NotLeader,
-        Ok(ErrorCode::Unsupported) => ErrorKind::Unsupported,
-        _ if failed.code != 0 => ErrorKind::Server(failed.code),
-        _ => ErrorKind::Transport,
-    }
 }

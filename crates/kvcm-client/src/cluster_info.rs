@@ -32,7 +32,12 @@ pub struct ClusterInfo {
     pub leader_epoch: Option<u64>,
     /// How old the knowledge is.
     pub info_age: Duration,
+    /// All nodes that live, as far as they can be called; empty from a server that does not tell.
+    pub nodes: Vec<Node>,
 }
+
+/// Nodes of a cluster that are remembered.
+const NODES_MAX: usize = 64;
 
 pub(crate) const NAME: &str = "GetClusterInfo";
 pub(crate) const PATH: &str = "/kv_cache_manager.proto.meta.MetaService/GetClusterInfo";
@@ -76,6 +81,8 @@ impl ClusterInfo {
             }
             node
         });
+        let nodes = wire.nodes.iter().filter_map(Node::from_wire);
+        let nodes = nodes.map(|(node, _)| node).take(NODES_MAX).collect();
         let cluster_id = wire.header.and_then(|header| header.cluster_id);
         Ok(Self {
             answered_by: from.as_str().to_owned(),
@@ -86,6 +93,7 @@ impl ClusterInfo {
             leader,
             leader_epoch: wire.leader_epoch,
             info_age: Duration::from_millis(wire.info_age_ms.unwrap_or(0).try_into().unwrap_or(0)),
+            nodes,
         })
     }
 

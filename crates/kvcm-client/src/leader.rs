@@ -44,6 +44,8 @@ pub(crate) struct LeaderTable {
     refuted: Vec<(Address, u64)>,
     /// Where leaders were, the latest first: nodes to ask beside the seeds.
     nodes: Vec<Address>,
+    /// The nodes that live, as one of them said last.
+    members: Vec<Address>,
     /// The client is closed: nothing follows.
     closed: bool,
 }
@@ -79,9 +81,18 @@ impl LeaderTable {
         self.seen
     }
 
-    /// Where this client has seen leaders, the latest first.
-    pub(crate) fn nodes(&self) -> &[Address] {
-        &self.nodes
+    /// Where this client has seen leaders, the latest first, and then the nodes that it was told of.
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = &Address> {
+        let others = self.members.iter();
+        let others = others.filter(|member| !self.nodes.contains(member));
+        self.nodes.iter().chain(others)
+    }
+
+    /// Takes the nodes that one of `cluster` told of; a node that tells none changes nothing.
+    pub(crate) fn meet(&mut self, cluster: Option<&str>, members: Vec<Address>) {
+        if !members.is_empty() && !self.is_foreign(cluster) {
+            self.members = members;
+        }
     }
 
     /// The current cluster's id; "" while unknown.

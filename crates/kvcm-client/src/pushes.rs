@@ -14,8 +14,8 @@ use kvcm_clock::Backoff;
 use tokio::time::Instant;
 
 use crate::{
-    address::Address, cluster_info::ClusterInfo, core::Core, policy::Failure, rpc::Failed,
-    settings::PUSHES, stats::count, transport::Pushes,
+    address::Address, cluster_info::ClusterInfo, core::Core, leader::LeaderTable,
+    policy::Failure, rpc::Failed, settings::PUSHES, stats::count, transport::Pushes,
 };
 
 /// How long the stream waits for the first leader, so as not to end up on it.
@@ -115,6 +115,17 @@ async fn listen(
     }
 }
 
+/// The seeds, then the other nodes that are known.
+fn all_nodes(seeds: Vec<Address>, table: &LeaderTable) -> Vec<Address> {
+    let mut nodes = seeds;
+    for address in table.nodes() {
+        if !nodes.contains(address) {
+            nodes.push(address.clone());
+        }
+    }
+    nodes
+}
+
 fn is_unsupported(failed: &Failed) -> bool {
     failed.status == Some(tonic::Code::Unimplemented)
 }
@@ -127,13 +138,7 @@ impl Core {
         let (leader, mut nodes) = {
             let table = self.table.borrow();
             let leader = table.leader().map(|leader| leader.address.clone());
-            let mut nodes = seeds;
-            for address in table.nodes() {
-                if !nodes.contains(address) {
-                    nodes.push(address.clone());
-                }
-            }
-            (leader, nodes)
+            (leader, all_nodes(seeds, &table))
         };
         nodes.retain(|address| !without.contains(address));
         let breakers = self.breakers.lock();
@@ -171,7 +176,7 @@ impl Core {
         let table = self.table.borrow();
         let leads = table.leader().is_some_and(|leader| leader.address == *node);
         let others = self.seeds.known().iter().any(|seed| seed != node)
-            || table.nodes().iter().any(|other| other != node);
+            || table.nodes().any(|other| other != node);
         leads && others
     }
 
@@ -183,8 +188,20 @@ impl Core {
         by.as_ref().is_some_and(|by| Some(by) != leader)
     }
 
+    /// Remembers the nodes that one told of, which survive the seeds.
+    pub(crate) fn meet(&self, info: &ClusterInfo) {
+        let addresses = info.nodes.iter().map(|node| Address::parse(&node.endpoint));
+        let members: Vec<_> = addresses.filter_map(Result::ok).collect();
+        self.table.send_if_modified(|table| {
+            table.meet(info.cluster(), members);
+            // Nobody waits for that.
+            false
+        });
+    }
+
     /// Takes what a node said unasked.
     pub(crate) fn take_push(&self, info: &ClusterInfo) {
+        self.meet(info);
         let epoch = info.leader_epoch.unwrap_or(0);
         let own = info.is_own_claim();
         let mut named = None;
@@ -221,13 +238,17 @@ impl Core {
     /// will be, need not wait for a handshake.
     pub(crate) async fn warm_up(self: &Arc<Self>) {
         const NODES_MAX: usize = 8;
-        let nodes = self.seeds.addresses(false).await;
+        let seeds = self.seeds.addresses(false).await;
+        let nodes = all_nodes(seeds, &self.table.borrow());
         for node in nodes.into_iter().take(NODES_MAX) {
             if !self.breakers.lock().is_closed(&node) {
                 continue;
             }
             match self.ask_node(&node, self.settings.ask_timeout).await {
-                Ok(info) => self.enter_late(&info),
+                Ok(info) => {
+                    self.meet(&info);
+                    self.enter_late(&info);
+                }
                 Err(failed) => {
                     let text = failed.text;
                     tracing::debug!(%node, text, "a standby does not answer");

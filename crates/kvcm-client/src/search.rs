@@ -1,12 +1,12 @@
 //! Finding the leader: asking nodes who leads.
 //!
 //! Any node answers, so any seed will do. Nodes are asked one after the other, the next one as
-//! soon as one fails, tells nothing new, or is silent for the hedge delay; when the known leader
-//! is in doubt, all at once. Calls that want the same search share one, and searches in vain keep
-//! a distance that grows: as long as nobody leads, a client with a thousand waiting calls asks no
-//! more than one with a single call.
+//! soon as one fails, tells nothing new, or is silent for the hedge delay; whom exactly, says the
+//! [plan](crate::plan). Calls that want the same search share one, and searches in vain keep a
+//! distance that grows: as long as nobody leads, a client with a thousand waiting calls asks no more
+//! than one with a single call.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use kvcm_clock::Backoff;
 use parking_lot::Mutex;
@@ -14,19 +14,14 @@ use tokio::time::Instant;
 
 use crate::{
     address::Address,
-    asking::{Asking, Heard},
-    client::ClusterState,
+    asking::Asking,
     cluster_info::{self, ClusterInfo},
     core::Core,
-    leader::{Leader, LeaderTable},
-    policy::Failure,
+    round::Round,
     rpc::{Failed, Incoming, Outgoing},
     settings::{SEARCHES, SEARCHES_WHILE_PUSHED},
     stats::count,
 };
-
-/// Nodes that are asked at the same moment at most.
-const AT_ONCE_MAX: usize = 8;
 
 /// How long the rest is listened to, at least, once somebody answered without news.
 const GRACE_MIN: Duration = Duration::from_millis(10);
@@ -49,24 +44,6 @@ struct Pace {
     in_vain: u32,
     alone: Backoff,
     while_pushed: Backoff,
-}
-
-/// One finished search.
-#[derive(Debug)]
-pub(crate) struct Round {
-    started: Instant,
-    /// The best answer of those that came in time.
-    pub(crate) best: Option<ClusterInfo>,
-    /// Whether the best answer named a leader that the client accepted.
-    found: bool,
-    /// Only the known leader was asked, whether it still leads.
-    only_leader: bool,
-    /// The leader that others name does not answer at the address it advertises.
-    unreachable: Option<Address>,
-    /// What each node said, for people.
-    told: Vec<(Address, String)>,
-    /// Nodes that did not answer, in time or at all.
-    mute: Vec<Address>,
 }
 
 impl Core {
@@ -127,10 +104,9 @@ impl Core {
             mute: Vec::new(),
         };
         let mut answers: Vec<ClusterInfo> = Vec::new();
-        let order = self.nodes_to_ask(known.as_deref(), doubt, &mut round).await;
-        let mut asking = Asking::new(Arc::clone(self), order);
-        let hurry = doubt || self.searches.was_in_vain();
-        asking.ask_next(if hurry { AT_ONCE_MAX } else { 1 });
+        let plan = self.plan(known.as_deref(), doubt, &mut round).await;
+        let mut asking = Asking::new(Arc::clone(self), plan.order);
+        asking.ask_next(plan.at_once);
         let mut hedge_at = started + self.settings.hedge_delay;
         let mut listen_until: Option<Instant> = None;
         let mut has_news = false;
@@ -140,11 +116,18 @@ impl Core {
             tokio::select! {
                 Some(heard) = asking.heard() => {
                     round.hear(&heard);
+                    if plan.failure_ends && heard.answer.is_err() {
+                        asking.ask_no_more();
+                    }
                     if let Ok(info) = heard.answer {
+                        self.meet(&info);
                         has_news = self.table.borrow().is_news(&info, known.as_deref(), doubt);
                         answers.push(info);
                         if has_news {
                             break;
+                        }
+                        if plan.is_brief {
+                            asking.ask_no_more();
                         }
                         let grace = (heard.took * 2).clamp(GRACE_MIN, self.settings.hedge_delay);
                         listen_until = Some(Instant::now() + grace);
@@ -167,68 +150,6 @@ impl Core {
             round.unreachable = named.filter(|address| mute.contains(address));
         }
         round
-    }
-
-    /// The leader first, then the seeds, then nodes that led before; without those whose answer
-    /// to an earlier search is late, and those that are left alone because they do not answer.
-    async fn nodes_to_ask(
-        &self,
-        known: Option<&Leader>,
-        doubt: bool,
-        round: &mut Round,
-    ) -> Vec<Address> {
-        let in_vain = self.searches.was_in_vain();
-        let leader = known.map(|leader| &leader.address);
-        if doubt
-            && !in_vain
-            && self.is_pushed()
-            && let Some(leader) = leader
-        {
-            // Another node tells unasked who else leads. What only the leader itself can tell is
-            // whether its connection was all that died; if it refused, it has told.
-            round.only_leader = true;
-            let has_told = self.table.borrow().refuses();
-            return (!has_told).then(|| leader.clone()).into_iter().collect();
-        }
-        let seeds = self.seeds.addresses(in_vain || doubt).await;
-        let mut late = self.searches.late.lock().clone();
-        if doubt && self.is_pushed() {
-            // It tells without being asked.
-            late.extend(self.pushed_by.lock().clone());
-        }
-        let table = self.table.borrow();
-        let first = leader.filter(|_| !doubt);
-        let mut order: Vec<Address> = Vec::new();
-        for address in first.into_iter().chain(&seeds).chain(table.nodes()) {
-            if !order.contains(address) && !late.contains(address) {
-                order.push(address.clone());
-            }
-        }
-        if table.refuses() && self.searches.vain_rounds() % 2 == 1 {
-            // Others hear first of the next leader. Now and then it is asked all the same: it may
-            // lead again.
-            let others = |address: &&Address| Some(*address) != leader;
-            let others: Vec<_> = order.iter().filter(others).cloned().collect();
-            if !others.is_empty() {
-                order = others;
-            }
-        }
-        drop(table);
-        if order.is_empty() {
-            order.append(&mut late);
-        }
-        round.mute.clone_from(&*self.searches.late.lock());
-        let now = Instant::now();
-        let mut breakers = self.breakers.lock();
-        let (usable, resting): (Vec<_>, Vec<_>) = order
-            .into_iter()
-            .partition(|address| breakers.admit(address, now, self.settings.ask_timeout));
-        drop(breakers);
-        if usable.is_empty() {
-            return resting;
-        }
-        round.mute.extend(resting);
-        usable
     }
 
     /// Asks one node who leads.
@@ -292,46 +213,6 @@ impl Core {
     }
 }
 
-impl Round {
-    /// What a call that wanted a leader is to make of it.
-    pub(crate) fn failure(&self) -> Failure {
-        if self.unreachable.is_some() {
-            Failure::LeaderUnreachable
-        } else if self.best.is_some() || self.only_leader {
-            Failure::NoLeader
-        } else {
-            Failure::NoNode
-        }
-    }
-
-    /// The same for the application.
-    pub(crate) fn state(&self) -> ClusterState {
-        match self.failure() {
-            _ if self.found || self.only_leader => ClusterState::Unknown,
-            Failure::LeaderUnreachable => ClusterState::FollowersOnly {
-                leader: self
-                    .unreachable
-                    .as_ref()
-                    .map(ToString::to_string)
-                    .unwrap_or_default(),
-            },
-            Failure::NoNode => ClusterState::Unreachable,
-            _ => ClusterState::Leaderless,
-        }
-    }
-
-    fn hear(&mut self, heard: &Heard) {
-        let what = match &heard.answer {
-            Ok(info) => describe(info),
-            Err(failed) => {
-                self.mute.push(heard.address.clone());
-                failed.text.clone()
-            }
-        };
-        self.told.push((heard.address.clone(), what));
-    }
-}
-
 impl Default for Searches {
     fn default() -> Self {
         Self {
@@ -376,7 +257,7 @@ impl Searches {
         })
     }
 
-    fn vain_rounds(&self) -> u32 {
+    pub(crate) fn vain_rounds(&self) -> u32 {
         self.pace.lock().in_vain
     }
 
@@ -385,7 +266,7 @@ impl Searches {
         self.last.lock().clone()
     }
 
-    fn was_in_vain(&self) -> bool {
+    pub(crate) fn was_in_vain(&self) -> bool {
         self.last.lock().as_ref().is_some_and(|last| !last.found)
     }
 
@@ -394,134 +275,5 @@ impl Searches {
         last.as_ref()
             .filter(|round| round.started >= since)
             .cloned()
-    }
-}
-
-// === impl LeaderTable: judging answers ===
-
-impl LeaderTable {
-    /// Whether an answer settles the search. While the known leader is in doubt, only a newer
-    /// epoch does, or another node where the server has no epochs.
-    fn is_news(&self, info: &ClusterInfo, known: Option<&Leader>, doubt: bool) -> bool {
-        let epoch = info.leader_epoch.unwrap_or(0);
-        let Some(node) = &info.leader else {
-            return false;
-        };
-        if !self.accepts(info.cluster(), epoch) {
-            return false;
-        }
-        known.filter(|_| doubt).is_none_or(|known| {
-            epoch > known.epoch || (epoch == known.epoch && node.endpoint != known.address.as_str())
-        })
-    }
-
-    /// The answer to believe: of the current cluster if any, then the highest epoch, then the
-    /// leader's own word, then the youngest.
-    fn best(&self, answers: Vec<ClusterInfo>) -> Option<ClusterInfo> {
-        answers.into_iter().max_by_key(|info| {
-            (
-                info.leader.is_some(),
-                !self.is_foreign(info.cluster()),
-                info.leader_epoch.unwrap_or(0),
-                info.is_own_claim(),
-                std::cmp::Reverse(info.info_age),
-            )
-        })
-    }
-}
-
-fn describe(info: &ClusterInfo) -> String {
-    match (&info.leader, info.leader_epoch) {
-        (Some(node), Some(epoch)) => format!("says {} leads, epoch {epoch}", node.endpoint),
-        (Some(node), None) => format!("says {} leads", node.endpoint),
-        (None, _) if info.leader_node_id.is_empty() => "knows no leader".to_owned(),
-        (None, _) => format!("does not know where leader {} listens", info.leader_node_id),
-    }
-}
-
-impl fmt::Display for Round {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.only_leader && self.told.is_empty() {
-            return f.write_str("the leader refused, and the node that pushes knows no other");
-        }
-        let mut separator = "";
-        for (address, what) in &self.told {
-            write!(f, "{separator}{address} {what}")?;
-            separator = "; ";
-        }
-        let was_told = |address: &Address| self.told.iter().any(|(told, _)| told == address);
-        for address in self.mute.iter().filter(|address| !was_told(address)) {
-            write!(f, "{separator}{address} is silent")?;
-            separator = "; ";
-        }
-        if let Some(address) = &self.unreachable {
-            write!(
-                f,
-                "{separator}the leader's advertised address {address} cannot be reached from here"
-            )?;
-        }
-        Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn info(cluster: &str, epoch: u64, port: u16) -> ClusterInfo {
-        let address = Address::parse(&format!("n:{port}")).unwrap();
-        ClusterInfo {
-            answered_by: "x:1".to_owned(),
-            self_node_id: String::new(),
-            self_role: String::new(),
-            cluster_id: cluster.to_owned(),
-            leader_node_id: "l".to_owned(),
-            leader: Some(crate::Node::at(&address)),
-            leader_epoch: Some(epoch),
-            info_age: Duration::ZERO,
-        }
-    }
-
-    fn table(epoch: u64) -> LeaderTable {
-        let mut table = LeaderTable::default();
-        let address = Address::parse("n:1").unwrap();
-        assert!(table.discovered(Some("c"), epoch, crate::Node::at(&address), address, true));
-        table
-    }
-
-    #[test]
-    fn while_in_doubt_only_a_newer_leader_is_news() {
-        let table = table(5);
-        let known = table.leader().cloned();
-        let known = known.as_deref();
-        assert!(table.is_news(&info("c", 5, 1), known, false));
-        assert!(!table.is_news(&info("c", 5, 1), known, true));
-        assert!(table.is_news(&info("c", 5, 2), known, true));
-        assert!(table.is_news(&info("", 6, 1), known, true));
-        assert!(!table.is_news(&info("c", 4, 2), known, false), "older");
-        assert!(
-            !table.is_news(&info("other", 9, 2), known, false),
-            "foreign"
-        );
-        let mut homeless = info("c", 9, 2);
-        homeless.leader = None;
-        assert!(!table.is_news(&homeless, known, false));
-    }
-
-    #[test]
-    fn the_best_answer_is_of_this_cluster_with_the_highest_epoch_and_the_youngest() {
-        let table = table(5);
-        let mut young = info("c", 6, 2);
-        let mut old = young.clone();
-        old.info_age = Duration::from_secs(1);
-        let best =
-            |answers: &[&ClusterInfo]| table.best(answers.iter().copied().cloned().collect());
-        assert_eq!(best(&[&old, &young, &old]), Some(young.clone()));
-        let foreign = info("other", 99, 3);
-        assert_eq!(best(&[&foreign, &young]), Some(young.clone()));
-        assert_eq!(best(&[&foreign]), Some(foreign.clone()));
-        young.leader = None;
-        let low = info("c", 5, 1);
-        assert_eq!(best(&[&young, &low]), Some(low));
     }
 }

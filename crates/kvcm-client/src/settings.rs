@@ -6,13 +6,13 @@ use kvcm_clock::BackoffPolicy;
 
 use crate::{credentials::Credentials, tls::ReadyTls};
 
-/// Waits between searches in vain, of all calls of a client together: soon at first, for the time
-/// of a hand-over, then rarer, so that a cluster without a leader is not asked to death.
+/// Waits between searches in vain, of all calls of a client together, where no node pushes. Uniform
+/// from nothing on: all clients of a cluster lose their leader at the same moment.
 pub(crate) const SEARCHES: BackoffPolicy = BackoffPolicy {
-    first: Duration::from_millis(25),
-    cap: Duration::from_millis(500),
+    first: Duration::from_millis(200),
+    cap: Duration::from_secs(1),
     factor: 2.0,
-    jitter: 0.5,
+    jitter: 1.0,
 };
 
 /// The same while a node pushes what it knows: searching only guards against a node that knows

@@ -57,6 +57,21 @@ async fn a_cluster_without_a_leader_and_one_that_does_not_answer_are_told_apart(
 }
 
 #[tokio::test]
+async fn one_seed_is_enough_to_survive_the_death_of_the_seed_and_of_the_leader() {
+    let mut leader = Fake::leader(5);
+    let says = Some((5, leader.address));
+    let (mut seed, third) = (Fake::follower(says), Fake::follower(says));
+    seed.state.lock().nodes = vec![leader.address, seed.address, third.address];
+    let client = connect(&[seed.endpoint()]).await;
+    assert_eq!(client.leader().unwrap().epoch, 5);
+    leader.kill();
+    seed.kill();
+    third.lead(6);
+    client.register(spec()).await.unwrap();
+    assert_eq!(client.leader().unwrap().node.endpoint, third.endpoint());
+}
+
+#[tokio::test]
 async fn a_push_moves_the_client_without_a_call_and_the_application_hears_of_it() {
     let old = Fake::leader(5);
     let new = Fake::follower(old.state.lock().says);

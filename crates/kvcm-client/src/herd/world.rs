@@ -26,7 +26,7 @@ const ROUND_TRIP: Duration = Duration::from_millis(1);
 /// What the leader needs for a call: 50,000 calls a second.
 const SERVICE_TIME: Duration = Duration::from_micros(20);
 /// As the server has it.
-const STREAMS_MAX: usize = 4096;
+const STREAMS_MAX: usize = 16_384;
 
 /// What happens to the leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -255,6 +255,7 @@ impl Link {
             leader: at,
             leader_epoch: says.map(|(_, epoch)| epoch),
             info_age: Duration::ZERO,
+            nodes: Vec::new(),
         }
     }
 

@@ -43,6 +43,8 @@ pub type Says = Option<(u64, SocketAddr)>;
 pub struct State {
     pub data: Data,
     pub says: Says,
+    /// All nodes, as it says to whoever asks.
+    pub nodes: Vec<SocketAddr>,
     /// After so many refusals, become this.
     pub then: Option<(usize, Data, Says)>,
     pub instances: HashSet<String>,
@@ -113,6 +115,7 @@ impl Fake {
         let state = State {
             data,
             says,
+            nodes: Vec::new(),
             then: None,
             instances: HashSet::new(),
             sessions: HashMap::new(),
@@ -339,6 +342,7 @@ impl Service {
             leader_node_id: says.map(|(_, leader)| node_id(leader)).unwrap_or_default(),
             leader_endpoint: says.map(|(_, leader)| endpoint(leader, admin_port(leader))),
             leader_epoch: says.map(|(epoch, _)| epoch),
+            nodes: self.state.lock().nodes.iter().map(|node| endpoint(*node, 0)).collect(),
             ..Default::default()
         }
     }
