@@ -7,6 +7,7 @@ mod fault;
 mod keys;
 mod links;
 mod nemesis;
+mod node;
 mod options;
 mod raw;
 mod recorder;

@@ -29,6 +29,10 @@ impl Redis {
         &mut self.servers[self.primary]
     }
 
+    pub(super) fn replica(&mut self) -> &mut RedisServer {
+        &mut self.servers[1 - self.primary]
+    }
+
     /// Kills the primary and starts it with what it had.
     pub(super) fn restart(&mut self) -> anyhow::Result<()> {
         self.primary().restart()

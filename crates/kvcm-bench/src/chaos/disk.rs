@@ -1,6 +1,7 @@
 //! A small disk that can be full.
 
 use std::{
+    ffi::OsStr,
     fs::{self, File},
     io::Write,
     os::unix::process::CommandExt,
@@ -8,7 +9,7 @@ use std::{
     process::Command,
 };
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 
 const MARK: &str = "KVCM_CHAOS_MOUNTS";
 const SIZE: &str = "size=256m";
@@ -79,6 +80,27 @@ impl Disk {
         fs::remove_file(self.filler()).context("cannot free the disk")
     }
 
+    /// Whether the folder `name` is there.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.folder.join(name).is_dir()
+    }
+
+    /// Lets nobody write into the folder `name`, or all of them, but those who have files open: a
+    /// second mount lies over it that may only be read.
+    pub(super) fn protect(&self, name: &str) -> anyhow::Result<()> {
+        let folder = self.folder.join(name);
+        run("mount", &["--bind".as_ref(), folder.as_ref(), folder.as_ref()])?;
+        let options = "remount,bind,ro";
+        run("mount", &["-o".as_ref(), options.as_ref(), folder.as_ref()])
+    }
+
+    /// Takes that away.
+    pub(super) fn unprotect(&self, name: &str) -> anyhow::Result<()> {
+        let folder = self.folder.join(name);
+        // Whoever has opened something meanwhile keeps it.
+        run("umount", &["-l".as_ref(), folder.as_ref()])
+    }
+
     /// Removes the folder `name` with all that is in it, under those who use it.
     pub(super) fn wipe(&self, name: &str) -> anyhow::Result<()> {
         let path = self.folder.join(name);
@@ -93,14 +115,16 @@ impl Disk {
         Ok(())
     }
 
-    /// Makes it again, empty.
-    pub(super) fn remake(&self, name: &str) -> anyhow::Result<()> {
-        fs::create_dir_all(self.folder.join(name)).context("cannot make a folder")
-    }
-
     fn filler(&self) -> PathBuf {
         self.folder.join("filler")
     }
+}
+
+fn run(program: &str, words: &[&OsStr]) -> anyhow::Result<()> {
+    let status = Command::new(program).args(words).status();
+    let status = status.with_context(|| format!("cannot start {program}"))?;
+    ensure!(status.success(), "{program} {words:?}: {status}");
+    Ok(())
 }
 
 impl Drop for Disk {

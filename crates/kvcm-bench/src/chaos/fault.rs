@@ -15,15 +15,19 @@ pub(super) enum Fault {
     StopLeader,
     StopFollower,
     Demote,
+    Transfer,
     BackendKill,
     BackendStop,
     BackendEmpty,
     BackendFailOver,
     BackendReadOnly,
     BackendFull,
+    ReplicaKill,
+    ReplicaStop,
     CoordinationWiped,
     StoreWiped,
     DiskFull,
+    DiskReadOnly,
     CutNodeFromClients,
     DeafenNode,
     MuteNode,
@@ -41,7 +45,7 @@ pub(super) enum Fault {
 }
 
 impl Fault {
-    const ALL: [Self; 31] = [
+    const ALL: [Self; 35] = [
         Self::KillLeader,
         Self::KillFollower,
         Self::KillAll,
@@ -50,15 +54,19 @@ impl Fault {
         Self::StopLeader,
         Self::StopFollower,
         Self::Demote,
+        Self::Transfer,
         Self::BackendKill,
         Self::BackendStop,
         Self::BackendEmpty,
         Self::BackendFailOver,
         Self::BackendReadOnly,
         Self::BackendFull,
+        Self::ReplicaKill,
+        Self::ReplicaStop,
         Self::CoordinationWiped,
         Self::StoreWiped,
         Self::DiskFull,
+        Self::DiskReadOnly,
         Self::CutNodeFromClients,
         Self::DeafenNode,
         Self::MuteNode,
@@ -86,15 +94,15 @@ impl Fault {
             | Self::BackendFailOver
             | Self::BackendReadOnly
             | Self::BackendFull
+            | Self::ReplicaKill
+            | Self::ReplicaStop
             | Self::CutNodeFromServers
             | Self::DeafenServers
             | Self::MuteServers => redis,
             Self::CutNodeFromStore | Self::CutNodeFromCoordination => both,
-            // A node that is restarted meanwhile mints another cluster id, and then the cluster
-            // waits for an operator (STORES.md): safe, but not alive, so only when asked for.
-            Self::CoordinationWiped => options.backend == Backend::File && options.only.is_some(),
+            Self::CoordinationWiped => options.backend == Backend::File,
             Self::StoreWiped => options.store() == Store::Local,
-            Self::DiskFull => options.has_files() && small_disk,
+            Self::DiskFull | Self::DiskReadOnly => options.has_files() && small_disk,
             _ => true,
         };
         let wanted = |fault: &Self| {
@@ -108,7 +116,7 @@ impl Fault {
     pub(super) const fn weight(self) -> u32 {
         match self {
             Self::KillLeader | Self::StopLeader => 8,
-            Self::TermLeader | Self::Demote | Self::CutNodeFromServers => 5,
+            Self::TermLeader | Self::Demote | Self::Transfer | Self::CutNodeFromServers => 5,
             Self::RollingRestart | Self::KillAll | Self::BackendFailOver => 3,
             Self::StoreWiped | Self::BackendEmpty => 1,
             _ => 2,
@@ -126,15 +134,19 @@ impl Fault {
             Self::StopLeader => "SIGSTOP the leader",
             Self::StopFollower => "SIGSTOP a follower",
             Self::Demote => "demote the leader",
+            Self::Transfer => "transfer the leadership",
             Self::BackendKill => "kill -9 redis",
             Self::BackendStop => "SIGSTOP redis",
             Self::BackendEmpty => "redis restarted empty",
             Self::BackendFailOver => "redis fail-over",
             Self::BackendReadOnly => "redis read-only",
             Self::BackendFull => "redis out of memory",
+            Self::ReplicaKill => "kill -9 the replica",
+            Self::ReplicaStop => "SIGSTOP the replica",
             Self::CoordinationWiped => "coordination removed",
             Self::StoreWiped => "store removed",
             Self::DiskFull => "disk full",
+            Self::DiskReadOnly => "disk read-only",
             Self::CutNodeFromClients => "node cut from clients",
             Self::DeafenNode => "requests to node lost",
             Self::MuteNode => "answers of node lost",

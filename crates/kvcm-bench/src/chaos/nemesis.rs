@@ -8,6 +8,7 @@ use std::{
 use anyhow::Context;
 use kvcm_check::Record;
 use kvcm_testkit::http_post;
+use serde_json::json;
 
 use super::{
     fault::Fault,
@@ -80,17 +81,21 @@ impl Nemesis<'_> {
             Fault::StopLeader => self.stop(leader, lasts).await,
             Fault::StopFollower => self.stop(follower, lasts).await,
             Fault::Demote => self.demote(leader).await,
+            Fault::Transfer => self.transfer(leader, follower).await,
             Fault::BackendKill
             | Fault::BackendStop
             | Fault::BackendEmpty
             | Fault::BackendFailOver
             | Fault::BackendReadOnly
-            | Fault::BackendFull => self.harm_redis(step.fault, lasts).await,
+            | Fault::BackendFull
+            | Fault::ReplicaKill
+            | Fault::ReplicaStop => self.harm_redis(step.fault, lasts).await,
             Fault::CoordinationWiped => {
-                // Nodes that run do not make it again: that it is gone may be an accident of mounts.
+                // Sometimes with a node that starts just then and knows nothing.
+                let newcomer: &[usize] = if random.bool() { &[follower] } else { &[] };
+                self.kill(newcomer, Duration::ZERO).await?;
                 self.world.disk.wipe(COORDINATION)?;
-                tokio::time::sleep(lasts).await;
-                self.world.disk.remake(COORDINATION)?;
+                self.revive().await?;
                 tokio::time::sleep(lasts).await;
                 Ok(COORDINATION.to_owned())
             }
@@ -106,6 +111,17 @@ impl Nemesis<'_> {
                 tokio::time::sleep(lasts).await;
                 self.world.disk.free()?;
                 Ok("disk".to_owned())
+            }
+            Fault::DiskReadOnly => {
+                let folders: Vec<_> = ["", COORDINATION, STORE]
+                    .into_iter()
+                    .filter(|name| self.world.disk.has(name))
+                    .collect();
+                let name = folders[random.usize(..folders.len())];
+                self.world.disk.protect(name)?;
+                tokio::time::sleep(lasts).await;
+                self.world.disk.unprotect(name)?;
+                Ok(format!("disk/{name}"))
             }
             Fault::CutNodeFromClients | Fault::DeafenNode | Fault::MuteNode => {
                 let is_it = |link: &Link| link.node == leader && is_of_clients(link);
@@ -203,6 +219,19 @@ impl Nemesis<'_> {
         Ok(node_name(leader))
     }
 
+    /// Names the follower that is to lead next, as an operator does before work on the leader's host.
+    async fn transfer(&mut self, leader: usize, follower: usize) -> anyhow::Result<String> {
+        let address = self.world.cluster.ports()[leader].admin_http();
+        let next = node_name(follower);
+        let body = json!({ "trace_id": "chaos", "transfer_to": next }).to_string();
+        let reply = http_post(address, "/api/leaderDemote", body.as_bytes()).await?;
+        let answer: serde_json::Value = reply.json()?;
+        let code = answer["header"]["status"]["code"].clone();
+        let led = self.world.wait_for_leader(RECOVERY).await.map(node_name);
+        let (from, led) = (node_name(leader), led.unwrap_or_default());
+        Ok(format!("{from} to {next}: {code}, then {led} leads"))
+    }
+
     async fn harm_redis(&mut self, fault: Fault, lasts: Duration) -> anyhow::Result<String> {
         let redis = self.world.redis.as_mut().context("no redis in this run")?;
         match fault {
@@ -229,6 +258,15 @@ impl Nemesis<'_> {
                 let address = redis.primary().address();
                 self.world.links.move_servers(address);
                 tokio::time::sleep(lasts).await;
+            }
+            Fault::ReplicaKill => {
+                redis.replica().kill()?;
+                tokio::time::sleep(lasts).await;
+            }
+            Fault::ReplicaStop => {
+                redis.replica().stop()?;
+                tokio::time::sleep(lasts).await;
+                redis.replica().cont()?;
             }
             Fault::BackendReadOnly => {
                 redis.read_only(true)?;

@@ -30,6 +30,12 @@ pub struct Options {
     /// Clients over bare HTTP, which repeat their requests
     #[arg(long, default_value_t = 3)]
     pub raw: u32,
+    /// Clients over gRPC, from the generated code alone, which repeat their requests
+    #[arg(long, default_value_t = 2)]
+    pub plain: u32,
+    /// How many replicas must have what the nodes write to Redis
+    #[arg(long, default_value_t = 0)]
+    pub wait_replicas: u32,
     /// Only faults whose kind contains this, such as `kill`
     #[arg(long)]
     pub only: Option<String>,
@@ -93,14 +99,18 @@ impl Options {
         };
         let mut command = format!(
             "cargo xtask chaos --backend {} --store {} --minutes {} --seed {seed} --lease-ms {} \
-             --engines {} --raw {}",
+             --engines {} --raw {} --plain {}",
             word(self.backend.to_possible_value()),
             word(self.store().to_possible_value()),
             self.minutes,
             self.lease_ms,
             self.engines,
             self.raw,
+            self.plain,
         );
+        if self.wait_replicas > 0 {
+            command.push_str(&format!(" --wait-replicas {}", self.wait_replicas));
+        }
         if let Some(only) = &self.only {
             command.push_str(&format!(" --only '{only}'"));
         }
@@ -120,7 +130,7 @@ mod tests {
 
     #[test]
     fn the_command_says_all_that_was_chosen() {
-        let given = ["chaos", "--backend", "redis", "--quiet", "--only", "kill"];
+        let given = ["chaos", "--backend", "redis", "--quiet", "--wait-replicas", "1", "--only", "kill"];
         let options = Options::parse_from(given);
         let command = options.command(7);
         let words: Vec<_> = command

@@ -1,14 +1,14 @@
-//! A client that knows no more than the protocol: it follows hints by itself, repeats requests
-//! under one id, leaves sessions to themselves, and registers instances.
+//! A client that knows no more than the protocol, over either of its ways: it follows hints by itself,
+//! repeats requests under one id, leaves sessions to themselves, and registers instances.
 
-use std::{net::SocketAddr, time::Duration};
+use std::time::Duration;
 
 use kvcm_check::{Call, Key, Op, Outcome, Record};
-use kvcm_testkit::http_post_with;
 use serde_json::{Value, json};
 
 use super::{
     engine::Shared,
+    node::Node,
     recorder::now,
     world::{GROUP, INSTANCE, PIECE, node_at},
 };
@@ -24,7 +24,7 @@ const INSTANCES_MAX: usize = 400;
 #[derive(Debug)]
 pub(super) struct Raw {
     number: u32,
-    nodes: Vec<SocketAddr>,
+    nodes: Vec<Node>,
     /// The one it asks next.
     next: usize,
     requests: u64,
@@ -34,7 +34,7 @@ pub(super) struct Raw {
 }
 
 impl Raw {
-    pub(super) fn new(number: u32, nodes: Vec<SocketAddr>, shared: &Shared, seed: u64) -> Self {
+    pub(super) fn new(number: u32, nodes: Vec<Node>, shared: &Shared, seed: u64) -> Self {
         Self {
             number,
             next: number as usize % nodes.len().max(1),
@@ -241,23 +241,20 @@ impl Raw {
         id: Option<&str>,
         read: impl Fn(Option<&Value>) -> Op,
     ) -> anyhow::Result<Call> {
-        let node = self.nodes[self.next];
-        let headers: Vec<_> = id.map(|id| ("x-kvcm-request-id", id)).into_iter().collect();
+        let node = &self.nodes[self.next];
+        let address = node.address();
         let mut body = body.clone();
         body["trace_id"] = "chaos".into();
-        let (path, text) = (format!("/api/{name}"), body.to_string());
         let invoke = now();
-        let sent = http_post_with(node, &path, &headers, text.as_bytes());
-        let answer = match tokio::time::timeout(PATIENCE, sent).await {
-            Ok(Ok(reply)) => reply.json().map_err(|error| error.to_string()),
-            Ok(Err(error)) => Err(format!("{error:#}")),
+        let answer = match tokio::time::timeout(PATIENCE, node.ask(name, &body, id)).await {
+            Ok(answer) => answer.map_err(|error| format!("{error:#}")),
             Err(_) => Err("no answer in time".to_owned()),
         };
         let mut call = Call {
             client: self.number,
             invoke,
             returned: Some(now()),
-            node: node_at(&node.to_string()),
+            node: node_at(&address.to_string()),
             epoch: None,
             request_id: id.map(str::to_owned),
             attempts: 1,
@@ -319,7 +316,7 @@ impl Raw {
 
     fn follow(&mut self, endpoint: &Value) {
         let host = endpoint["host"].as_str().unwrap_or_default();
-        let is_it = |node: &SocketAddr| node.ip().to_string() == host;
+        let is_it = |node: &Node| node.address().ip().to_string() == host;
         self.next = match self.nodes.iter().position(is_it) {
             Some(place) => place,
             None => self.random.usize(..self.nodes.len()),

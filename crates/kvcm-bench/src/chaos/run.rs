@@ -18,6 +18,7 @@ use super::{
     keys::Keys,
     links::End,
     nemesis::Nemesis,
+    node::Node,
     raw::Raw,
     recorder::{Recorder, now},
     schedule::Schedule,
@@ -116,7 +117,9 @@ async fn torment(options: &Options, seed: u64, folder: &Path) -> anyhow::Result<
     };
     let text = |address: std::net::SocketAddr| address.to_string();
     let endpoints: Vec<_> = world.addresses(End::Rpc).into_iter().map(text).collect();
-    let nodes = world.addresses(End::Http);
+    let nodes: Vec<_> = world.addresses(End::Http).into_iter().map(Node::http).collect();
+    let by_grpc = world.addresses(End::Rpc).into_iter().map(Node::grpc);
+    let by_grpc: Vec<_> = by_grpc.collect::<anyhow::Result<_>>()?;
     let mut engines = JoinSet::new();
     for engine in engine::connect_all(options.engines, &endpoints, &shared, seed).await? {
         engines.spawn(engine.work());
@@ -125,6 +128,10 @@ async fn torment(options: &Options, seed: u64, folder: &Path) -> anyhow::Result<
     for number in 0..options.raw {
         let raw = Raw::new(1000 + number, nodes.clone(), &shared, seed);
         raws.spawn(raw.work());
+    }
+    for number in 0..options.plain {
+        let plain = Raw::new(2000 + number, by_grpc.clone(), &shared, seed);
+        raws.spawn(plain.work());
     }
 
     tokio::time::sleep(CALM).await;

@@ -75,7 +75,9 @@ impl World {
             let mut place = |end, name: &str, scheme: &str| -> anyhow::Result<String> {
                 if let Some(redis) = redis.as_mut().filter(|_| scheme == "redis") {
                     let server = links.add_server(node, end, redis.primary().address())?;
-                    return Ok(format!("redis://{server}/?cluster_name=chaos"));
+                    let replicas = options.wait_replicas;
+                    let options = format!("cluster_name=chaos&wait_replicas={replicas}");
+                    return Ok(format!("redis://{server}/?{options}"));
                 }
                 Ok(format!("{scheme}://{}", path(&disk.folder().join(name))?))
             };

@@ -2,33 +2,52 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use crate::{Call, History, Invariant, Violation};
+use crate::{Call, History, Invariant, Route, Violation};
 
 pub(super) fn check(history: &History) -> Vec<Violation> {
     let mut by_client: HashMap<u32, Vec<&Call>> = HashMap::new();
     for call in &history.calls {
         by_client.entry(call.client).or_default().push(call);
     }
-    let epochs = epochs(history).len() as u64;
+    let epochs = epochs(history);
     let mut violations = Vec::new();
     let mut clients: Vec<_> = by_client.into_iter().collect();
     clients.sort_unstable_by_key(|(client, _)| *client);
-    for (client, mut calls) in clients {
+    for (_, mut calls) in clients {
         calls.sort_by_key(|call| call.invoke);
         violations.extend(falling(&calls));
-        let last = calls
-            .iter()
-            .rev()
-            .find_map(|call| Some((*call, call.route?)));
-        if let Some((call, route)) = last
-            && route.redirects > epochs
-        {
+        violations.extend(repeated(&calls, &epochs));
+    }
+    violations
+}
+
+/// Between two calls of a client it has followed one hint at most for each epoch that it has learned of
+/// in between.
+fn repeated(calls: &[&Call], epochs: &BTreeSet<u64>) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    let mut before: Option<(&Call, Route)> = None;
+    for call in calls {
+        let Some(route) = call.route.filter(|route| route.epoch > 0) else {
+            continue;
+        };
+        let (from, done) = before.map_or((0, 0), |(_, route)| (route.epoch, route.redirects));
+        let news = match from < route.epoch {
+            true => epochs.range(from + 1..=route.epoch).count() as u64,
+            false => 0,
+        };
+        let followed = route.redirects.saturating_sub(done);
+        if followed > news {
             let what = format!(
-                "client {client} followed {} hints, and there were {epochs} epochs",
-                route.redirects
+                "client {} followed {followed} hints, and learned of {news} epochs meanwhile",
+                call.client
             );
-            violations.push(Violation::new(Invariant::BoundedHint, what).shown_by(call));
+            let violation = Violation::new(Invariant::BoundedHint, what);
+            violations.push(match before {
+                Some((before, _)) => violation.shown_by(before).shown_by(*call),
+                None => violation.shown_by(*call),
+            });
         }
+        before = Some((call, route));
     }
     violations
 }

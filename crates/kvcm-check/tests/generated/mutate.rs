@@ -257,11 +257,18 @@ impl Mutation {
                 history.calls[number].route.as_mut()?.epoch = 1;
             }
             Self::TooManyRedirects => {
+                // One more than the epochs that are new to the client.
                 let client = random.u32(..5);
-                let last = calls
-                    .iter()
-                    .rposition(|c| c.client == client && c.route.is_some())?;
-                history.calls[last].route.as_mut()?.redirects = 1000;
+                let of_client = |number: &usize| {
+                    let call = &calls[*number];
+                    call.client == client && call.route.is_some()
+                };
+                let number = pick(random, (0..calls.len()).filter(of_client))?;
+                let earlier = (0..number).filter(of_client).last();
+                let before = earlier.and_then(|number| calls[number].route);
+                let route = history.calls[number].route.as_mut()?;
+                let (from, done) = before.map_or((0, 0), |r| (r.epoch, r.redirects));
+                route.redirects = done + (route.epoch - from) + 1;
             }
             Self::FallingHints => {
                 let last = calls.last()?;
