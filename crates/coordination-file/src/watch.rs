@@ -117,7 +117,8 @@ impl Watch {
             let look = self.look().await?;
             if look.is_some() && self.watches_anew {
                 self.watches_anew = false;
-                self.names = NameWatch::new(&self.directory, &names::lock_record(&self.key)).ok();
+                self.names =
+                    NameWatch::new(&self.directory, names::lock_record_prefix(&self.key)).ok();
                 // Something may have happened before it watched.
                 self.next = Next::Look;
             }

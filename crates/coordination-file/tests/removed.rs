@@ -29,7 +29,10 @@ async fn a_removed_directory_is_made_again_and_its_lock_is_lost() {
     fs::remove_dir_all(&dir).unwrap();
     let renewed = backend.renew_lock(KEY, &a, first, LONG, "", deadline());
     assert_eq!(renewed.await.unwrap(), RenewOutcome::NotHeld);
-    assert_eq!(fs::metadata(&dir).unwrap().permissions().mode() & 0o777, 0o700);
+    assert_eq!(
+        fs::metadata(&dir).unwrap().permissions().mode() & 0o777,
+        0o700
+    );
     // Whoever opens it now works in the same one.
     let second = acquire(&open(&dir), &owner("b")).await;
     assert!(second.epoch > first);

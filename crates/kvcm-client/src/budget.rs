@@ -43,10 +43,10 @@ pub(crate) enum Slot {
 const EARNED_PER_CALL: f64 = 0.1;
 /// The time in which earnings fall to about a third.
 const EARNINGS_LAST: Duration = Duration::from_secs(1);
-/// Repeats at once of a client that was quiet.
+/// Repeats without a wait for the next slot of a client that was quiet.
 const RESERVE: f64 = 2.0;
-/// They are spread over this long.
-const RESERVE_SPREAD: Duration = Duration::from_millis(400);
+/// The first is spread over this long, the second over twice as much.
+const RESERVE_SPREAD: Duration = Duration::from_millis(800);
 /// Repeats per second of a client that earns nothing.
 const REFILL_PER_SECOND: f64 = 1.0;
 
@@ -93,7 +93,7 @@ impl RetryBudget {
         }
         state.reserve -= 1.0;
         Some(match wait {
-            Duration::ZERO => Slot::Within(RESERVE_SPREAD),
+            Duration::ZERO => Slot::Within(RESERVE_SPREAD.mul_f64(RESERVE - state.reserve)),
             wait => Slot::After(wait),
         })
     }
@@ -134,8 +134,14 @@ mod tests {
             .filter_map(|_| budget.spend(start, MS * 5000))
             .collect();
         let after = |ms| Slot::After(MS * ms);
-        let first = Slot::Within(RESERVE_SPREAD);
-        let expected = [first, first, after(1000), after(2000), after(3000)];
+        let within = |ms| Slot::Within(MS * ms);
+        let expected = [
+            within(800),
+            within(1600),
+            after(1000),
+            after(2000),
+            after(3000),
+        ];
         assert_eq!(waits, expected, "each gets a slot of its own");
         assert_eq!(budget.spend(start, MS * 3999), None, "not in time");
         assert_eq!(budget.spend(start, MS * 4000), Some(after(4000)));

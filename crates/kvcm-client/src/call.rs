@@ -327,5 +327,4 @@ impl<'a> Progress<'a> {
             },
         }
     }
-
 }

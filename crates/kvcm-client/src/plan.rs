@@ -16,7 +16,8 @@ pub(crate) struct Plan {
     pub(crate) order: Vec<Address>,
     /// So many of them at once in the beginning.
     pub(crate) at_once: usize,
-    /// An answer without news ends the search; only nodes that do not answer are replaced.
+    /// An answer without news that is not the leader's own ends the search; only nodes that do not
+    /// answer are replaced.
     pub(crate) is_brief: bool,
     /// Only those that are silent: a failure ends the search, too.
     pub(crate) failure_ends: bool,

@@ -14,8 +14,8 @@ use kvcm_clock::Backoff;
 use tokio::time::Instant;
 
 use crate::{
-    address::Address, cluster_info::ClusterInfo, core::Core, leader::LeaderTable,
-    policy::Failure, rpc::Failed, settings::PUSHES, stats::count, transport::Pushes,
+    address::Address, cluster_info::ClusterInfo, core::Core, leader::LeaderTable, policy::Failure,
+    rpc::Failed, settings::PUSHES, stats::count, transport::Pushes,
 };
 
 /// How long the stream waits for the first leader, so as not to end up on it.

@@ -126,7 +126,9 @@ impl Core {
                         if has_news {
                             break;
                         }
-                        if plan.is_brief {
+                        let is_leader = known.as_ref().is_some_and(|k| k.address == heard.address);
+                        // A leader may be the last to hear that it leads no more.
+                        if plan.is_brief && !is_leader {
                             asking.ask_no_more();
                         }
                         let grace = (heard.took * 2).clamp(GRACE_MIN, self.settings.hedge_delay);

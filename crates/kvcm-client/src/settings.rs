@@ -9,7 +9,7 @@ use crate::{credentials::Credentials, tls::ReadyTls};
 /// Waits between searches in vain, of all calls of a client together, where no node pushes. Uniform
 /// from nothing on: all clients of a cluster lose their leader at the same moment.
 pub(crate) const SEARCHES: BackoffPolicy = BackoffPolicy {
-    first: Duration::from_millis(200),
+    first: Duration::from_millis(300),
     cap: Duration::from_secs(1),
     factor: 2.0,
     jitter: 1.0,

@@ -476,9 +476,7 @@ fn claim_failed(store: &str, error: ClaimError) -> PromoteError {
             PromoteError::Fenced { by: by.epoch }
         }
         ClaimError::Refused(refused @ ClaimRefused::OtherCluster { .. }) => {
-            PromoteError::Failed(format!(
-                "{store}: {refused}; {OTHER_CLUSTER}"
-            ))
+            PromoteError::Failed(format!("{store}: {refused}; {OTHER_CLUSTER}"))
         }
         error => PromoteError::Failed(format!("{store}: {error}")),
     }

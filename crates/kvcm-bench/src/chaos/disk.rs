@@ -89,7 +89,10 @@ impl Disk {
     /// second mount lies over it that may only be read.
     pub(super) fn protect(&self, name: &str) -> anyhow::Result<()> {
         let folder = self.folder.join(name);
-        run("mount", &["--bind".as_ref(), folder.as_ref(), folder.as_ref()])?;
+        run(
+            "mount",
+            &["--bind".as_ref(), folder.as_ref(), folder.as_ref()],
+        )?;
         let options = "remount,bind,ro";
         run("mount", &["-o".as_ref(), options.as_ref(), folder.as_ref()])
     }

@@ -130,7 +130,16 @@ mod tests {
 
     #[test]
     fn the_command_says_all_that_was_chosen() {
-        let given = ["chaos", "--backend", "redis", "--quiet", "--wait-replicas", "1", "--only", "kill"];
+        let given = [
+            "chaos",
+            "--backend",
+            "redis",
+            "--quiet",
+            "--wait-replicas",
+            "1",
+            "--only",
+            "kill",
+        ];
         let options = Options::parse_from(given);
         let command = options.command(7);
         let words: Vec<_> = command

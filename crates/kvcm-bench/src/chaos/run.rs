@@ -117,7 +117,11 @@ async fn torment(options: &Options, seed: u64, folder: &Path) -> anyhow::Result<
     };
     let text = |address: std::net::SocketAddr| address.to_string();
     let endpoints: Vec<_> = world.addresses(End::Rpc).into_iter().map(text).collect();
-    let nodes: Vec<_> = world.addresses(End::Http).into_iter().map(Node::http).collect();
+    let nodes: Vec<_> = world
+        .addresses(End::Http)
+        .into_iter()
+        .map(Node::http)
+        .collect();
     let by_grpc = world.addresses(End::Rpc).into_iter().map(Node::grpc);
     let by_grpc: Vec<_> = by_grpc.collect::<anyhow::Result<_>>()?;
     let mut engines = JoinSet::new();

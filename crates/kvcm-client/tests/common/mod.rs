@@ -342,7 +342,13 @@ impl Service {
             leader_node_id: says.map(|(_, leader)| node_id(leader)).unwrap_or_default(),
             leader_endpoint: says.map(|(_, leader)| endpoint(leader, admin_port(leader))),
             leader_epoch: says.map(|(epoch, _)| epoch),
-            nodes: self.state.lock().nodes.iter().map(|node| endpoint(*node, 0)).collect(),
+            nodes: self
+                .state
+                .lock()
+                .nodes
+                .iter()
+                .map(|node| endpoint(*node, 0))
+                .collect(),
             ..Default::default()
         }
     }

@@ -337,7 +337,7 @@ pub static KEYS: &[Key] = &[
         "kvcm.service.max_watch_streams",
         "16384",
         [1, 1_000_000],
-        "most streams of WatchClusterInfo at a time, each of which takes about 6 KB; further clients \
+        "most streams of WatchClusterInfo at a time, each of which takes about 8.5 KB; further clients \
          ask another node, or ask now and then instead",
         |config, value| config.service.limits.watch_streams = count(value),
     ),

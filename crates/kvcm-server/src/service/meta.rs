@@ -269,8 +269,11 @@ impl Services {
     fn living_nodes(&self) -> Vec<meta::NodeEndpoint> {
         let roster = self.cluster.members().roster();
         let living = roster.at(self.cluster.now()).filter(|(_, alive)| *alive);
-        let endpoints = living.map(|(member, _)| member.record.endpoint.clone().into());
-        endpoints.take(NODES_MAX).collect()
+        let own = &self.cluster.node().endpoint;
+        let others = living.map(|(member, _)| &member.record.endpoint);
+        let others = others.filter(|other| other.node_id != own.node_id);
+        let all = std::iter::once(own).chain(others).take(NODES_MAX);
+        all.map(|node| node.clone().into()).collect()
     }
 }
 

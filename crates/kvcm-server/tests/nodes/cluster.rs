@@ -110,14 +110,20 @@ async fn every_node_tells_clients_of_all_that_live() {
     let told = async |asked: usize| {
         let info = call(ports[asked].http(), "getClusterInfo", json!({})).await;
         let nodes = info["nodes"].as_array().cloned().unwrap_or_default();
-        let mut told: Vec<_> = nodes.iter().map(|node| node["meta_rpc_port"].clone()).collect();
+        let mut told: Vec<_> = nodes
+            .iter()
+            .map(|node| node["meta_rpc_port"].clone())
+            .collect();
         told.sort_by_key(serde_json::Value::as_i64);
         told
     };
     let mut both = ports.map(|ports| json!(ports.rpc_port)).to_vec();
     both.sort_by_key(serde_json::Value::as_i64);
     for asked in [0, 1] {
-        until("both are told of", async || (told(asked).await == both).then_some(())).await;
+        until("both are told of", async || {
+            (told(asked).await == both).then_some(())
+        })
+        .await;
     }
     nodes.cluster.node(1 - leader).kill().await.unwrap();
     let survivor = vec![json!(ports[leader].rpc_port)];

@@ -146,7 +146,10 @@ async fn outlives_lost_coordination(mut bench: Bench, lose: impl Fn()) {
     })
     .await;
     assert_eq!(code(&after), "OK", "{after}");
-    assert_eq!(after["header"]["cluster_id"], before["header"]["cluster_id"]);
+    assert_eq!(
+        after["header"]["cluster_id"],
+        before["header"]["cluster_id"]
+    );
 
     for index in bench.all() {
         bench.cluster.node(index).kill().await.unwrap();
@@ -156,7 +159,10 @@ async fn outlives_lost_coordination(mut bench: Bench, lose: impl Fn()) {
     let leader = bench.cluster_leader(&bench.all()).await;
     let found = bench.knows(leader, "a").await;
     assert_eq!(code(&found), "OK", "{found}");
-    assert_eq!(found["header"]["cluster_id"], before["header"]["cluster_id"]);
+    assert_eq!(
+        found["header"]["cluster_id"],
+        before["header"]["cluster_id"]
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -183,22 +189,23 @@ async fn a_cluster_outlives_the_flushing_of_its_redis_of_coordination() {
 /// Nobody has to be elected for it.
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_put_the_id_of_their_cluster_back() {
+    let redis = RedisServer::start(&[]).unwrap();
     let dir = tempfile::tempdir().unwrap();
-    let lock = dir.path().join("lock");
     let registry = format!("local://{}", dir.path().join("store").display());
-    let bench = Bench::start(1, format!("file://{}", lock.display()), registry, dir).await;
+    let bench = Bench::start(1, redis.uri(), registry, dir).await;
     let leader = bench.cluster_leader(&bench.all()).await;
     bench.register(leader, "a").await;
     let before = bench.knows(leader, "a").await;
-    std::fs::remove_file(lock.join("value-_KVCM_CLUSTER_ID.record")).unwrap();
-    let id = before["header"]["cluster_id"].as_str().unwrap();
+    let key = "kvcm_kv:_KVCM_CLUSTER_ID";
+    assert_eq!(redis.command(&["DEL", key]).unwrap(), "1");
     until("the id is there again", async || {
-        let found = std::fs::read_to_string(lock.join("value-_KVCM_CLUSTER_ID.record")).ok()?;
-        found.contains(id).then_some(())
+        (redis.command(&["EXISTS", key]).unwrap() == "1").then_some(())
     })
     .await;
     let after = bench.knows(leader, "a").await;
-    assert_eq!(after["header"]["epoch"], before["header"]["epoch"]);
+    for field in ["epoch", "cluster_id"] {
+        assert_eq!(after["header"][field], before["header"][field]);
+    }
 }
 
 /// A lone node coordinates in its memory, which forgets the cluster's id with each start.

@@ -153,7 +153,9 @@ async fn one_stream_too_many_is_refused_and_counted() {
     assert_eq!(code(&refusal), "REACH_MAX_ENTITY_CAPACITY", "{refusal}");
     let said = message(&refusal);
     assert!(said.contains("kvcm.service.max_watch_streams"), "{said}");
-    let page = http_get(node.ports().admin_http(), "/metrics").await.unwrap();
+    let page = http_get(node.ports().admin_http(), "/metrics")
+        .await
+        .unwrap();
     let page = String::from_utf8(page.body).unwrap();
     for line in ["kvcm_watch_streams 1", "kvcm_watch_streams_refused_total 1"] {
         assert!(page.contains(line), "{line} is missing:\n{page}");
