@@ -264,7 +264,7 @@ impl Mutation {
                     call.client == client && call.route.is_some()
                 };
                 let number = pick(random, (0..calls.len()).filter(of_client))?;
-                let earlier = (0..number).filter(of_client).last();
+                let earlier = (0..number).rfind(of_client);
                 let before = earlier.and_then(|number| calls[number].route);
                 let route = history.calls[number].route.as_mut()?;
                 let (from, done) = before.map_or((0, 0), |r| (r.epoch, r.redirects));
