@@ -10,6 +10,7 @@ mod dist;
 mod licenses;
 mod metadata;
 mod model;
+mod packages;
 mod release;
 mod shell;
 mod sim;

@@ -1,10 +1,10 @@
 //! `cargo xtask test`: everything that can be tested, nothing skipped.
 
-use std::{path::PathBuf, process::Command};
+use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 
-use crate::shell;
+use crate::{packages, shell};
 
 const REDIS: &str = "redis-server";
 
@@ -39,14 +39,7 @@ fn need_redis() -> anyhow::Result<()> {
          others: see its documentation), or set REDIS_SERVER_BIN \
          to its file, and run `cargo xtask test` again"
     );
-    if shell::find_program("apt-get").is_none() {
-        bail!("{hint}");
-    }
-    if !is_root() {
-        bail!("not root, so it is not installed from here; {hint}");
-    }
-    eprintln!("{REDIS} is missing: installing it with apt-get");
-    shell::timed("installing redis-server", install_redis).context(hint.clone())?;
+    packages::install(REDIS, REDIS).context(hint.clone())?;
     if redis().is_none() {
         bail!("apt-get went well, but there is still no {REDIS} on the path; {hint}");
     }
@@ -58,32 +51,4 @@ fn redis() -> Option<PathBuf> {
         Some(file) => Some(PathBuf::from(file)).filter(|file| file.is_file()),
         None => shell::find_program(REDIS),
     }
-}
-
-fn install_redis() -> anyhow::Result<()> {
-    // A package list can be stale in part and the install still succeed, so the update may fail.
-    if let Err(error) = shell::run(&mut apt_get(&["update"])) {
-        eprintln!("{error:#}; trying to install all the same");
-    }
-    shell::run(&mut apt_get(&[
-        "install",
-        "-y",
-        "--no-install-recommends",
-        REDIS,
-    ]))
-}
-
-fn apt_get(args: &[&str]) -> Command {
-    let mut command = Command::new("apt-get");
-    command
-        .arg("-q")
-        .args(args)
-        .env("DEBIAN_FRONTEND", "noninteractive")
-        // The package would start a server on the well-known port; tests start their own.
-        .env("RUNLEVEL", "1");
-    command
-}
-
-fn is_root() -> bool {
-    shell::output(Command::new("id").arg("-u")).is_ok_and(|out| out.trim_ascii() == b"0")
 }

@@ -1,6 +1,6 @@
 //! The demonstration: a cluster of real processes serves a trace through the death of its leader.
 
-mod cluster;
+pub(crate) mod cluster;
 mod director;
 mod engine;
 mod options;

@@ -7,6 +7,7 @@ pub mod chaos;
 pub mod client;
 pub mod coordination;
 pub mod demo;
+pub mod failover;
 mod history;
 mod machine;
 mod samples;

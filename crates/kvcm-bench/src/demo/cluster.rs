@@ -60,7 +60,7 @@ pub(crate) async fn start(
 
 /// A storage inside the run's directory, and limits that no trace reaches: what is evicted cannot
 /// be told from what is lost.
-fn startup_config(blocks: &Path, index: &serde_json::Value) -> serde_json::Value {
+pub(crate) fn startup_config(blocks: &Path, index: &serde_json::Value) -> serde_json::Value {
     let unlimited = 1_000_000_000_000_000_u64;
     json!({
         "storage_config": {
