@@ -63,7 +63,7 @@ fn plot(panels: &[(Fault, Vec<Case<'_>>)]) -> Result<String, Box<dyn std::error:
             rest = below;
             let rows = cases.len() as f64;
             let mut chart = ChartBuilder::on(&area)
-                .caption(fault.title(), ("sans-serif", 15))
+                .caption(fault.title(), ("sans-serif", 18))
                 .margin_right(20)
                 .y_label_area_size(LABELS)
                 .x_label_area_size(32)
@@ -72,12 +72,12 @@ fn plot(panels: &[(Fault, Vec<Case<'_>>)]) -> Result<String, Box<dyn std::error:
                 .configure_mesh()
                 .disable_y_mesh()
                 .disable_y_axis()
-                .light_line_style(WHITE)
+                .max_light_lines(0)
                 .x_desc("longest gap between two writes, ms")
                 .x_label_formatter(&|ms| format!("{ms}"))
-                .label_style(("sans-serif", 11))
+                .label_style(("sans-serif", 14))
                 .draw()?;
-            let label = TextStyle::from(("sans-serif", 11).into_font())
+            let label = TextStyle::from(("sans-serif", 14).into_font())
                 .transform(FontTransform::None)
                 .pos(Pos::new(HPos::Right, VPos::Center))
                 .color(&BLACK);

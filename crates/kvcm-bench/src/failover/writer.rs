@@ -216,8 +216,9 @@ fn read_reply(stream: &mut impl BufRead) -> io::Result<Value> {
         if stream.read_line(&mut line)? == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        let (name, value) = line.split_once(':').unwrap_or((line.trim_end(), ""));
-        if name.is_empty() {
+        let (name, value) = line.trim_end().split_once(':').unwrap_or(("", ""));
+        // The status line has no colon, nor has the empty one that ends them all.
+        if line.trim_end().is_empty() {
             break;
         }
         if name.eq_ignore_ascii_case("content-length") {
