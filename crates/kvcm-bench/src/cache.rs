@@ -1,8 +1,9 @@
 //! The bench of the cache in process: lookups beside bare maps, writes, memory per key, recovery,
-//! durable finishes, and the replay of a trace beside an exact LRU.
+//! durable finishes, eviction, and the replay of a trace beside an exact LRU.
 
 mod anywhere;
 mod chains;
+mod eviction;
 mod finishes;
 mod lookups;
 mod lru;
@@ -38,6 +39,7 @@ pub async fn run(options: &Options) -> anyhow::Result<String> {
             Part::Writes => writes::measure(options, &mut report).await,
             Part::Recovery => recovery::measure(options, &mut report).await,
             Part::Finishes => finishes::measure(options, &mut report).await,
+            Part::Eviction => eviction::measure(options, &mut report),
             Part::Trace => replay::measure(options, &mut report),
         };
         measured.with_context(|| format!("the bench of {} is broken", part.name()))?;

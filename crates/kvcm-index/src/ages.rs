@@ -1,13 +1,12 @@
-//! How old the keys are, and up to which age they go.
+//! How much is how old, and up to which age it goes.
 
 use std::collections::BTreeMap;
 
 /// How much was last used in which second, over one index or several.
-///
-/// What is counted is the caller's choice: keys, bytes, bytes in one kind of storage.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Ages {
+pub(crate) struct Ages {
     amounts: BTreeMap<u32, u64>,
+    total: u64,
 }
 
 /// Which keys go: all that were last used before a second, and of that second so many.
@@ -24,27 +23,26 @@ pub struct Cutoff {
 
 impl Ages {
     /// Counts an amount that was last used in that second.
-    pub fn add(&mut self, last_used: u32, amount: u64) {
+    pub(crate) fn add(&mut self, last_used: u32, amount: u64) {
         if amount > 0 {
             *self.amounts.entry(last_used).or_default() += amount;
-        }
-    }
-
-    /// Adds what others counted.
-    pub fn merge(&mut self, other: &Self) {
-        for (last_used, amount) in &other.amounts {
-            self.add(*last_used, *amount);
+            self.total += amount;
         }
     }
 
     /// The whole amount.
-    pub fn total(&self) -> u64 {
-        self.amounts.values().sum()
+    pub(crate) const fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// How much was last used in just that second.
+    pub(crate) fn of(&self, last_used: u32) -> u64 {
+        self.amounts.get(&last_used).copied().unwrap_or(0)
     }
 
     /// The cutoff that lets go of the oldest `amount`, or of everything when there is less; none
     /// when there is nothing to let go of.
-    pub fn cutoff(&self, amount: u64) -> Option<Cutoff> {
+    pub(crate) fn cutoff(&self, amount: u64) -> Option<Cutoff> {
         let mut rest = amount;
         let mut cutoff = None;
         for (last_used, there) in &self.amounts {
@@ -73,7 +71,7 @@ impl Cutoff {
         true
     }
 
-    /// Whether a key can go that was last used then.
+    /// Whether a key can go that was last used then, or later.
     #[inline]
     pub(crate) const fn may_take(&self, last_used: u32) -> bool {
         last_used < self.last_used || last_used == self.last_used && self.rest > 0
@@ -96,6 +94,7 @@ mod tests {
     fn the_cutoff_lets_go_of_just_the_amount() {
         let ages = ages(&[(9, 4), (3, 2), (5, 1), (3, 1), (7, 0)]);
         assert_eq!(ages.total(), 8);
+        assert_eq!((ages.of(3), ages.of(7)), (3, 0));
         let cutoff = |amount| ages.cutoff(amount).map(|c| (c.last_used, c.rest));
         assert_eq!(cutoff(0), None);
         assert_eq!(cutoff(1), Some((3, 1)));
@@ -104,13 +103,6 @@ mod tests {
         assert_eq!(cutoff(6), Some((9, 2)));
         assert_eq!(cutoff(100), Some((9, 4)));
         assert_eq!(Ages::default().cutoff(5), None);
-    }
-
-    #[test]
-    fn ages_of_several_indexes_add_up() {
-        let mut sum = ages(&[(3, 2)]);
-        sum.merge(&ages(&[(3, 5), (1, 1)]));
-        assert_eq!(sum, ages(&[(1, 1), (3, 7)]));
     }
 
     #[test]

@@ -10,6 +10,7 @@
 //! Every call takes a batch and takes the lock once. Readers share it.
 
 mod ages;
+mod bounds;
 mod bulk;
 mod error;
 mod evict;
@@ -28,7 +29,7 @@ mod slots;
 mod table;
 mod uses;
 
-pub use ages::{Ages, Cutoff};
+pub use ages::Cutoff;
 pub use error::{Full, ReserveError};
 pub use index::BlockIndex;
 pub use location::{Grant, Location, State};

@@ -42,10 +42,13 @@ impl BlockIndex {
         policy: &mut P,
     ) -> Result<Vec<u32>, ReserveError<P::Error>> {
         let capacity = capacity.min(Table::MAX_KEYS);
+        // The places of new keys lie anywhere in the map, mostly out of the processor's caches. They
+        // are all asked for at once here, beside readers, and not one by one while all others wait.
+        let absent = self.table.read().absent(keys);
         let mut table = self.table.write();
         let table = &mut *table;
         let used = table.len();
-        let mut batch = table.begin(keys.len());
+        let mut batch = table.begin(absent);
         let mut reserved = Reserved::default();
         for (at, key) in keys.iter().enumerate() {
             reserved.key(table, &mut batch, *key, at, grant, now_s, policy);

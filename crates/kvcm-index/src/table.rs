@@ -4,6 +4,7 @@ use std::{iter, ops::Range};
 
 use crate::{
     Grant, Location,
+    bounds::Bounds,
     bulk::Pending,
     grow,
     locations::Locations,
@@ -24,6 +25,7 @@ pub(crate) struct Table {
     keys: Vec<i64>,
     held: Vec<Held>,
     uses: Uses,
+    bounds: Bounds,
     runs: Runs,
     many: ManyTable,
     slots: FreeSlots,
@@ -87,6 +89,19 @@ impl Table {
         self.map.find(key, &self.keys).map(|slot| slot as usize)
     }
 
+    /// How many of these keys are not there; one that comes twice counts twice.
+    pub(crate) fn absent(&self, keys: &[i64]) -> usize {
+        let mut hint = 0;
+        let absent = |key: &&i64| match self.find(**key, hint) {
+            Some(slot) => {
+                hint = slot + 1;
+                false
+            }
+            None => true,
+        };
+        keys.iter().filter(absent).count()
+    }
+
     #[inline]
     fn is_at(&self, key: i64, slot: usize) -> bool {
         self.keys.get(slot) == Some(&key) && self.held[slot] != Held::NOTHING
@@ -112,6 +127,12 @@ impl Table {
             Some(end) => end.min(slots.end) - slots.start,
             None => self.held[slots].iter().take_while(|h| **h == held).count(),
         }
+    }
+
+    /// Whether two neighbouring slots have locations that differ in their position only.
+    #[inline]
+    pub(crate) fn is_alike(&self, slot: usize, next: usize) -> bool {
+        self.held[slot] == self.held[next] && self.held[slot].run().is_some()
     }
 
     /// The key of an occupied slot.
@@ -140,6 +161,17 @@ impl Table {
     #[inline]
     pub(crate) fn last_used(&self, slot: usize) -> u32 {
         self.uses.last(slot)
+    }
+
+    /// A second before which none of the slots from this one to that end was used last.
+    #[inline]
+    pub(crate) fn used_since(&self, slot: usize) -> (u32, usize) {
+        self.uses.since(slot)
+    }
+
+    /// How long stretches of slots have been left alone at least.
+    pub(crate) const fn bounds(&self) -> &Bounds {
+        &self.bounds
     }
 
     /// Begins a batch of at most `count` new keys.
@@ -210,6 +242,7 @@ impl Table {
         if let Some(first) = first {
             for slot in slots.clone() {
                 self.uses.begin(slot, now_s);
+                self.bounds.lower(slot, now_s);
             }
             self.assign(slots, &first);
         }
@@ -333,6 +366,8 @@ impl Table {
             let list = self.many.get_mut(number);
             if let Some(at) = list.iter().position(|location| location.grant() == grant) {
                 taken(self.keys[slots.start], &list.remove(at));
+                // What is left may count again for the order of eviction.
+                self.bounds.lower(slots.start, self.uses.last(slots.start));
                 if let [last] = list[..] {
                     self.many.remove(number);
                     self.assign(slots, &last);

@@ -29,6 +29,14 @@ impl Uses {
         own.max(self.blocks[slot / BLOCK].load(Ordering::Relaxed))
     }
 
+    /// A second before which none of the slots from this one to that end was used last.
+    #[inline]
+    pub(crate) fn since(&self, slot: usize) -> (u32, usize) {
+        let block = slot / BLOCK;
+        let since = self.blocks[block].load(Ordering::Relaxed);
+        (since, (block + 1) * BLOCK)
+    }
+
     /// Notes that a run of slots was used.
     #[inline]
     pub(crate) fn note(&self, slots: Range<usize>, now_s: u32) {

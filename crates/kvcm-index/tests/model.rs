@@ -17,7 +17,7 @@ enum Step {
     /// Which grant, and a bit per key.
     Commit(usize, u32),
     Release(usize),
-    /// Which grant, and a bit per key, from the last key to the first.
+    /// Which grant, and a bit per key; the highest bit turns their order around.
     Retire(usize, u32),
     Prefix(Vec<i64>),
     Batch(Vec<i64>),
@@ -41,6 +41,11 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+/// The same for some neighbours, so that there are runs.
+fn specs(at: usize) -> u16 {
+    at as u16 / 4
+}
+
 struct Policy {
     replicas: usize,
     refuse: bool,
@@ -54,7 +59,7 @@ impl ReservePolicy for Policy {
     }
 
     fn specs(&self, at: usize) -> u16 {
-        at as u16
+        specs(at)
     }
 
     fn place(&mut self, new: &[u32]) -> Result<u16, &'static str> {
@@ -126,7 +131,7 @@ impl Model {
                 grant,
                 position,
                 3,
-                at as u16,
+                specs(at),
                 State::Reserved,
             ));
             new.push(at as u32);
@@ -245,9 +250,12 @@ proptest! {
                     prop_assert_eq!(dropped, expected);
                 }
                 Step::Retire(number, bits) => if let Some((grant, keys)) = model.grant(number) {
-                    let named = keys.iter().enumerate().rev();
+                    let named = keys.iter().enumerate();
                     let named = named.filter(|(at, _)| bits >> at & 1 == 1);
-                    let named: Vec<_> = named.map(|(_, key)| (*key, grant)).collect();
+                    let mut named: Vec<_> = named.map(|(_, key)| (*key, grant)).collect();
+                    if bits >> 31 == 1 {
+                        named.reverse();
+                    }
                     let mut retired = Vec::new();
                     index.retire(named.iter().copied(), |key, location| {
                         assert_eq!(location.state(), State::Deleting);

@@ -5,7 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use clap::{Parser, ValueEnum};
 
 /// Measure the cache in process on this machine: prefix matches beside bare maps, writes, memory
-/// per key, recovery, durable finishes, and a trace beside an exact LRU.
+/// per key, recovery, durable finishes, eviction, and a trace beside an exact LRU.
 ///
 /// Contenders of one line take turns. Goals are shown, not enforced: a busy machine misses them.
 /// Exits with 1 only when something wrong is found.
@@ -15,7 +15,7 @@ pub struct Options {
     /// What to measure
     #[arg(long, value_name = "PARTS", value_enum, value_delimiter = ',',
           default_values_t = [Part::Memory, Part::Lookups, Part::Writes, Part::Recovery,
-                              Part::Finishes, Part::Trace])]
+                              Part::Finishes, Part::Eviction, Part::Trace])]
     pub parts: Vec<Part>,
 
     /// Keys in the index that is looked up and counted
@@ -81,6 +81,8 @@ pub enum Part {
     Recovery,
     /// Durable finishes
     Finishes,
+    /// Passes over a large index, and lookups beside them
+    Eviction,
     /// The replay of a trace beside an exact LRU
     Trace,
 }
@@ -102,6 +104,7 @@ impl Part {
             Self::Writes => "writes",
             Self::Recovery => "recovery",
             Self::Finishes => "durable finishes",
+            Self::Eviction => "eviction",
             Self::Trace => "trace",
         }
     }
@@ -133,7 +136,7 @@ mod tests {
         Options::command().debug_assert();
         let parsed = Options::try_parse_from(["cache"]).unwrap();
         assert_eq!(parsed.keys, [1_000_000, 10_000_000]);
-        assert_eq!((parsed.parts.len(), parsed.expand), (6, vec![1, 32]));
+        assert_eq!((parsed.parts.len(), parsed.expand), (7, vec![1, 32]));
         let some = Options::try_parse_from(["cache", "--parts", "trace,memory"]).unwrap();
         assert_eq!(some.parts, [Part::Trace, Part::Memory]);
         for (option, value) in [("--keys", "1"), ("--expand", "0"), ("--stores", "etcd")] {

@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::Context;
 use hashbrown::HashSet;
-use kvcm_index::{Ages, BlockIndex, Counter, Grant, Location};
+use kvcm_index::{BlockIndex, Counter, Cutoff, Grant, Location};
 use kvcm_trace::{Expansion, Generator, Reader, Request};
 
 use crate::cache::{
@@ -133,9 +133,7 @@ impl Cache {
 
     fn evict(&mut self, count: usize) {
         let one = |_: &[Location]| 1;
-        let mut ages = Ages::default();
-        self.index.ages(one, &mut ages);
-        let Some(mut cutoff) = ages.cutoff(count as u64) else {
+        let Some(mut cutoff) = Cutoff::of(&[&self.index], count as u64, |_, _| 1) else {
             return;
         };
         let mut below = Some(usize::MAX);
@@ -146,10 +144,14 @@ impl Cache {
                 .oldest(&mut cutoff, from, BATCH, one, |key, list, _| {
                     victims.extend(list.iter().map(|location| (key, location.grant())));
                 });
+            // As they were written, and what was written together at once, as the cache manager
+            // does it.
+            victims.reverse();
             self.index.retire(victims.iter().copied(), |_, _| {});
-            for (key, grant) in &victims {
+            for together in victims.chunk_by(|a, b| a.1 == b.1) {
+                let keys: Vec<i64> = together.iter().map(|(key, _)| *key).collect();
                 self.index
-                    .release(&[*key], *grant, |_, _| self.evicted += 1);
+                    .release(&keys, together[0].1, |_, _| self.evicted += 1);
             }
         }
     }

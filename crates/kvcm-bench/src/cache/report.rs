@@ -25,6 +25,7 @@ pub(super) struct Report {
     writes: Vec<[String; 5]>,
     recoveries: Vec<[String; 7]>,
     finishes: Vec<[String; 9]>,
+    evictions: Vec<[String; 8]>,
     replays: Vec<[String; 11]>,
 }
 
@@ -68,6 +69,19 @@ pub(super) struct Finishes<'a> {
     pub(super) msets: Option<f64>,
 }
 
+/// A line of the evictions.
+pub(super) struct Eviction {
+    pub(super) keys: usize,
+    /// When they were used last.
+    pub(super) used: &'static str,
+    /// In one pass.
+    pub(super) evicted: usize,
+    pub(super) passes: Samples,
+    /// Lookups without passes, and beside them.
+    pub(super) alone: Samples,
+    pub(super) beside: Samples,
+}
+
 /// A line of the replays.
 #[derive(Default)]
 pub(super) struct Replay {
@@ -96,6 +110,7 @@ impl Report {
             writes: Vec::new(),
             recoveries: Vec::new(),
             finishes: Vec::new(),
+            evictions: Vec::new(),
             replays: Vec::new(),
         }
     }
@@ -185,6 +200,21 @@ impl Report {
             optional(finishes.bare.map(|rate| ratio(finishes.rate, rate))),
             optional(finishes.msets.map(|rate| thousands(rate as u64))),
             optional(finishes.msets.map(|rate| ratio(finishes.rate, rate))),
+        ]);
+    }
+
+    pub(super) fn add_eviction(&mut self, eviction: &Eviction) {
+        let pass = eviction.passes.percentile(50);
+        let (alone, beside) = (Times::of(&eviction.alone), Times::of(&eviction.beside));
+        self.evictions.push([
+            thousands(eviction.keys as u64),
+            eviction.used.to_owned(),
+            thousands(eviction.evicted as u64),
+            format!("{:.1}", pass.as_secs_f64() * 1e3),
+            format!("{:.0}", micros(pass) * 1e3 / eviction.evicted.max(1) as f64),
+            format!("{:.1} / {:.1}", alone.median, alone.p99),
+            format!("{:.1} / {:.1}", beside.median, beside.p99),
+            format!("{:.0}", micros(eviction.beside.max())),
         ]);
     }
 
@@ -280,6 +310,21 @@ impl Report {
             let title = "finishes of 128 keys; bare: write and fdatasync one at a time, or EVALSHA \
                          in pipelines of as many as callers; MSET of 128 keys by as many connections";
             add(title, table(columns, &self.finishes));
+        }
+        if !self.evictions.is_empty() {
+            let columns = [
+                Column::Number("keys"),
+                Column::Text("last used"),
+                Column::Number("go in a pass"),
+                Column::Number("ms"),
+                Column::Number("ns a key"),
+                Column::Number("lookup us alone"),
+                Column::Number("beside"),
+                Column::Number("longest"),
+            ];
+            let title = "eviction of one part in 64; lookups of 128 keys by another thread, p50 / \
+                         p99";
+            add(title, table(columns, &self.evictions));
         }
         if !self.replays.is_empty() {
             let columns = [

@@ -16,6 +16,8 @@ use crate::cache::{
 
 /// Takes turns this often.
 const TURNS: u32 = 5;
+/// After so many writes all directories of an instance are there, which are 4096 for each spec.
+const DIRECTORIES: usize = 40_000;
 
 #[expect(clippy::disallowed_methods, reason = "a stopwatch, not a decision")]
 pub(super) async fn measure(options: &Options, report: &mut Report) -> anyhow::Result<()> {
@@ -27,6 +29,12 @@ pub(super) async fn measure(options: &Options, report: &mut Report) -> anyhow::R
     let mut map = HashMap::new();
     let mut times = [(); 3].map(|()| Vec::new());
     let mut next = 0;
+    for number in 0..DIRECTORIES {
+        // Below those of chains, which are hashes.
+        let key = i64::try_from(number)?;
+        let session = node.start(&[key]).await?;
+        node.finish(&session, 1).await?;
+    }
     for _ in 0..TURNS {
         let turn = options.time() / TURNS;
         let begun = Instant::now();

@@ -1,8 +1,8 @@
 //! Which blocks go, and their going.
 
-use std::{mem, sync::Arc};
+use std::sync::Arc;
 
-use kvcm_index::{Ages, Cutoff, Location};
+use kvcm_index::{BlockIndex, Cutoff, Location};
 use kvcm_registry::{Group, StorageType};
 
 use super::mark::{Mark, type_quotas};
@@ -113,7 +113,7 @@ impl CacheManager {
         };
         let mut evicted = 0;
         loop {
-            // Reading through the times of use of millions of keys takes milliseconds.
+            // With millions of keys that were all used at the same time a step takes milliseconds.
             let step = tokio::task::spawn_blocking(move || {
                 let victims = search.step(amount);
                 (search, victims)
@@ -155,18 +155,15 @@ impl Search {
         };
         while let Some((number, below)) = self.place {
             let home = Arc::clone(self.homes.get(number)?);
-            let mut gone = Gone::new(&home);
-            let mut found = false;
+            let mut found: Vec<(i64, Location)> = Vec::new();
             let next = home.index.oldest(
                 &mut cutoff,
                 below,
                 STEP,
                 |locations| what.weigh(&home, &storages, locations),
                 |key, locations, _| {
-                    found = true;
-                    for location in locations.iter().filter(|l| what.is_of(&storages, l)) {
-                        gone.add(key, std::slice::from_ref(location));
-                    }
+                    let of_it = locations.iter().filter(|l| what.is_of(&storages, l));
+                    found.extend(of_it.map(|location| (key, *location)));
                 },
             );
             self.cutoff = Some(cutoff);
@@ -174,7 +171,12 @@ impl Search {
                 Some(below) => Some((number, below)),
                 None => Some((number + 1, usize::MAX)),
             };
-            if found {
+            if !found.is_empty() {
+                let mut gone = Gone::new(&home);
+                // As they were written, so that what becomes of them meets whole runs.
+                for (key, location) in found.iter().rev() {
+                    gone.add(*key, std::slice::from_ref(location));
+                }
                 return Some((home, gone));
             }
         }
@@ -183,11 +185,10 @@ impl Search {
 
     /// Up to which age blocks go so that `amount` is gone.
     fn oldest(&self, amount: u64) -> Option<Cutoff> {
-        let mut ages = Ages::default();
-        for home in &self.homes {
-            let weigh = |locations: &[Location]| self.what.weigh(home, &self.storages, locations);
-            home.index.ages(weigh, &mut ages);
-        }
-        mem::take(&mut ages).cutoff(amount)
+        let indexes: Vec<&BlockIndex> = self.homes.iter().map(|home| &home.index).collect();
+        Cutoff::of(&indexes, amount, |number, locations| {
+            self.what
+                .weigh(&self.homes[number], &self.storages, locations)
+        })
     }
 }

@@ -21,7 +21,7 @@ impl CacheManager {
                 Err(error) if error.is_fenced() => return error,
                 Err(error) => tracing::warn!(%error, "blocks could not be evicted"),
             }
-            // A look reads through all times of use: with very many keys it is not for free.
+            // Of very many keys that were all used at the same time a look reads through all.
             let took = self.shared.clock.now().since(begun);
             pause = self.config.reclaim_interval.max(took * SHARE);
         }
