@@ -71,7 +71,7 @@ pub use storage_watch::StorageWatch;
 pub use tokens::block_keys;
 pub use view::{SpecView, View};
 
-pub use kvcm_storage::{Middle, Uri};
+pub use kvcm_storage::{Middle, Uri, key_digits, key_length};
 
 /// What is known of data storages.
 pub mod storage {

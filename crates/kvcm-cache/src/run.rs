@@ -1,7 +1,7 @@
 //! Entries of an answer that differ in little.
 
 use kvcm_index::Location;
-use kvcm_storage::Middle;
+use kvcm_storage::{Middle, Part};
 
 use crate::{View, home::Home, naming::Naming, view::SpecFilter};
 
@@ -62,6 +62,12 @@ impl<'a> Run<'a> {
     pub fn first(&self) -> View<'a> {
         let found = Some((self.first, self.naming));
         View::new(self.home, self.filter, self.keys[0], found)
+    }
+
+    /// The keys, when the [`middles`](Self::middles) are nothing but the digits of each
+    /// ([`key_digits`](crate::key_digits)).
+    pub fn digits_of(&self) -> Option<&'a [i64]> {
+        (self.naming.part(&self.first) == Part::Whole).then_some(self.keys)
     }
 
     /// What the URIs of each entry have that those of the others have not, in order.

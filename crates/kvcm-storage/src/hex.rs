@@ -12,6 +12,19 @@ pub(crate) fn digits(number: u64) -> [u8; 16] {
     digits
 }
 
+/// The 16 hexadecimal digits of a key. Places are named by the last
+/// [`key_length`] of them.
+#[inline]
+pub fn key_digits(key: i64) -> [u8; 16] {
+    digits(key.cast_unsigned())
+}
+
+/// How many digits a key has without the zeros in front, at least one.
+#[inline]
+pub fn key_length(key: i64) -> usize {
+    16 - leading_zeros(key.cast_unsigned())
+}
+
 /// How many of the 16 digits are zeros in front; the last digit never counts.
 #[inline]
 pub(crate) fn leading_zeros(number: u64) -> usize {

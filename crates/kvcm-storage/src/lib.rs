@@ -42,6 +42,7 @@ pub use data_storage::{CreateError, DataStorage, Status, Unavailable};
 pub use delete::{Deletion, DeletionCounts};
 pub use grant::Grant;
 pub use health::{Level, Problem, Reason};
+pub use hex::{key_digits, key_length};
 pub use kind::Kind;
 pub use made::MadeDirectories;
 pub use names::{Form, GrantNames, Middle};

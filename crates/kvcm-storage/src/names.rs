@@ -78,9 +78,8 @@ impl GrantNames {
         };
         match part {
             Part::Whole => {
-                let number = key.cast_unsigned();
-                middle.bytes[..16].copy_from_slice(&hex::digits(number));
-                middle.start = hex::leading_zeros(number);
+                middle.bytes[..16].copy_from_slice(&hex::key_digits(key));
+                middle.start = 16 - hex::key_length(key);
             }
             Part::Block { file, index } => {
                 // File names have all 16 digits, as the predecessor's have.

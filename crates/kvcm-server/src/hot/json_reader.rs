@@ -98,10 +98,9 @@ impl<'a> Reader<'a> {
     /// An integer without fraction, exponent, plus or zeros in front.
     #[inline]
     fn digits(&mut self) -> Option<i64> {
-        let (is_negative, mut rest) = match self.rest.strip_prefix(b"-") {
-            Some(rest) => (true, rest),
-            None => (false, self.rest),
-        };
+        // Every other hash is negative, which no processor foresees: no branch depends on it.
+        let is_negative = self.rest.first() == Some(&b'-');
+        let mut rest = self.rest.get(usize::from(is_negative)..)?;
         let all = rest.len();
         let has_zero = rest.first() == Some(&b'0');
         let mut number = 0_u64;
@@ -128,10 +127,13 @@ impl<'a> Reader<'a> {
             return None;
         }
         self.rest = rest;
-        match is_negative {
-            false => number.try_into().ok(),
-            true => 0_i64.checked_sub_unsigned(number),
-        }
+        let sign = u64::from(is_negative);
+        let fits = number <= i64::MAX as u64 + sign;
+        fits.then_some(
+            (number ^ sign.wrapping_neg())
+                .wrapping_add(sign)
+                .cast_signed(),
+        )
     }
 
     /// One sign after white space.

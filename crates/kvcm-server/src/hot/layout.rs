@@ -2,10 +2,14 @@
 
 use std::marker::PhantomData;
 
-use kvcm_cache::{ReplySink, Run, View};
+use kvcm_cache::{ReplySink, Run, View, key_digits, key_length};
 
 /// Bytes that other entries may be longer than the first.
 const SPARE: usize = 8;
+/// How many bytes of entries are copied at a time, so far as they are not one entry.
+const AT_ONCE: usize = 2048;
+/// Digits of a key without zeros in front, as most keys are.
+const DIGITS: usize = 16;
 
 /// One entry of an answer with holes for the middles of its URIs, which are all it differs in from
 /// its neighbours.
@@ -15,6 +19,8 @@ pub(crate) struct Layout {
     holes: Vec<usize>,
     /// Bytes of each hole.
     hole: usize,
+    /// The bytes again and again.
+    repeated: Vec<u8>,
 }
 
 /// How a protocol writes one entry.
@@ -52,6 +58,30 @@ impl Layout {
             out[start + hole..][..middle.len()].copy_from_slice(middle);
         }
     }
+
+    /// Appends an entry for each of these keys, all of which have as many digits as the holes.
+    fn copy_all_to(&mut self, out: &mut Vec<u8>, keys: &[i64]) {
+        let length = self.bytes.len();
+        for keys in keys.chunks((AT_ONCE / length).max(1)) {
+            let start = out.len();
+            let needed = keys.len() * length;
+            while self.repeated.len() < needed {
+                self.repeated.extend_from_slice(&self.bytes);
+            }
+            out.extend_from_slice(&self.repeated[..needed]);
+            let entries = out[start..].chunks_exact_mut(length);
+            for (entry, key) in entries.zip(keys) {
+                let digits = key_digits(*key);
+                for hole in &self.holes {
+                    match self.hole {
+                        // A copy of a known size is a single instruction.
+                        DIGITS => entry[*hole..][..DIGITS].copy_from_slice(&digits),
+                        few => entry[*hole..][..few].copy_from_slice(&digits[DIGITS - few..]),
+                    }
+                }
+            }
+        }
+    }
 }
 
 /// Writes the entries of an answer behind what `out` holds.
@@ -75,16 +105,49 @@ impl<'a, E: Entry> Entries<'a, E> {
         }
     }
 
+    /// Makes room for so many entries like this one.
+    fn reserve(&mut self, layout: &Layout, count: usize) {
+        let entry = layout.bytes.len();
+        if self.out.capacity() - self.out.len() < count * entry {
+            // At once for all that are left, if they are like this one.
+            self.out.reserve(self.left.max(count) * (entry + SPARE));
+        }
+        self.left = self.left.saturating_sub(count);
+    }
+
     /// Appends an entry.
     #[inline]
     fn put(&mut self, layout: &Layout, middle: &[u8]) {
-        let needed = layout.bytes.len();
-        if self.out.capacity() - self.out.len() < needed {
-            // At once for all that are left, if they are like this one.
-            self.out.reserve(self.left.max(1) * (needed + SPARE));
-        }
+        self.reserve(layout, 1);
         layout.copy_to(self.out, middle);
-        self.left = self.left.saturating_sub(1);
+    }
+}
+
+/// The layouts of a run, by the length of the middles.
+struct Layouts<'a, E> {
+    run: &'a Run<'a>,
+    // Middles have a few lengths: hexadecimal digits of keys, digits of numbers of blocks.
+    known: Vec<Layout>,
+    entry: PhantomData<E>,
+}
+
+impl<'a, E: Entry> Layouts<'a, E> {
+    const fn of(run: &'a Run<'a>) -> Self {
+        Self {
+            run,
+            known: Vec::new(),
+            entry: PhantomData,
+        }
+    }
+
+    #[inline]
+    fn get(&mut self, hole: usize) -> &mut Layout {
+        let at = self.known.iter().position(|layout| layout.hole == hole);
+        let at = at.unwrap_or_else(|| {
+            self.known.push(Layout::new::<E>(&self.run.first(), hole));
+            self.known.len() - 1
+        });
+        &mut self.known[at]
     }
 }
 
@@ -104,19 +167,18 @@ impl<E: Entry> ReplySink for Entries<'_, E> {
     }
 
     fn run(&mut self, run: &Run<'_>) {
-        // Middles have a few lengths: hexadecimal digits of keys, digits of numbers of blocks.
-        let mut layouts: Vec<Layout> = Vec::new();
-        let mut last = 0;
-        for middle in run.middles() {
-            let middle = middle.as_bytes();
-            let fits = |layout: &Layout| layout.hole == middle.len();
-            if !layouts.get(last).is_some_and(fits) {
-                last = layouts.iter().position(fits).unwrap_or(layouts.len());
-                if last == layouts.len() {
-                    layouts.push(Layout::new::<E>(&run.first(), middle.len()));
-                }
+        let mut layouts = Layouts::<E>::of(run);
+        let Some(keys) = run.digits_of() else {
+            for middle in run.middles() {
+                let middle = middle.as_bytes();
+                self.put(layouts.get(middle.len()), middle);
             }
-            self.put(&layouts[last], middle);
+            return;
+        };
+        for keys in keys.chunk_by(|a, b| key_length(*a) == key_length(*b)) {
+            let layout = layouts.get(key_length(keys[0]));
+            self.reserve(layout, keys.len());
+            layout.copy_all_to(self.out, keys);
         }
     }
 }

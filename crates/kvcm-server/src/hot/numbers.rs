@@ -9,8 +9,8 @@ const MORE: u64 = 0x8080_8080_8080_8080;
 /// Block keys are hashes, so most take nine or ten bytes, half of them each: the way for those has
 /// no branch that depends on which.
 pub(super) fn read_packed(mut bytes: &[u8], numbers: &mut Vec<i64>) -> Option<()> {
-    // Every value has one last byte.
-    numbers.reserve(bytes.iter().filter(|byte| **byte < 0x80).count());
+    // Enough for hashes. To count the values takes as long as to read them.
+    numbers.reserve(bytes.len() / 9 + 1);
     while let Some(window) = bytes.first_chunk::<10>() {
         let [w0, w1, w2, w3, w4, w5, w6, w7, ninth, tenth] = *window;
         let word = u64::from_le_bytes([w0, w1, w2, w3, w4, w5, w6, w7]);

@@ -158,11 +158,14 @@ fn key() -> impl Strategy<Value = i64> {
 }
 
 fn write() -> impl Strategy<Value = Write> {
-    let keys = vec(key(), 1..40).prop_map(|keys| {
+    let keys = vec(key(), 1..40);
+    // So many that their entries are not copied all at once.
+    let many = vec(any::<i64>(), 100..200);
+    let keys = prop_oneof![8 => keys.boxed(), 1 => many.boxed()].prop_map(|keys| {
         let keys: BTreeSet<_> = keys.into_iter().collect();
         keys.into_iter().collect()
     });
-    let groups = prop_oneof![2 => Just(None), 1 => vec(0usize..3, 40).prop_map(Some)];
+    let groups = prop_oneof![2 => Just(None), 1 => vec(0usize..3, 200).prop_map(Some)];
     (0..INSTANCES.len(), keys, groups, 0i32..3).prop_map(|(instance, keys, groups, replicas)| {
         Write {
             instance,
