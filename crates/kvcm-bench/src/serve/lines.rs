@@ -3,6 +3,7 @@
 use std::{
     path::Path,
     sync::{Arc, atomic::AtomicUsize},
+    time::Duration,
 };
 
 use anyhow::ensure;
@@ -32,6 +33,8 @@ const WRITTEN: &str = "written";
 const DATABASE: &str = "1";
 /// Chains from here on are never there.
 const ABSENT: usize = 1 << 32;
+/// Small writes for so long make the directories of an instance, 4096 for each spec.
+const DIRECTORIES: Duration = Duration::from_secs(4);
 /// Keys of one write.
 const WRITE_KEYS: usize = 128;
 
@@ -147,15 +150,20 @@ pub(super) async fn write(
     let answer = ours.call(Rpc::Finish, request, 0).await?.concat();
     answers.of(Rpc::Finish).push(answer);
     let bare = Bare::start(dir, &answers).await?;
-    let writes = |over| {
+    let writes_of = |keys, first, over| {
         Work::Write(Arc::new(Writes {
             over,
             instance_id: WRITTEN,
-            keys: WRITE_KEYS,
-            next: AtomicUsize::new(0),
+            keys,
+            next: AtomicUsize::new(first),
             uri: uri.clone(),
         }))
     };
+    let small = writes_of(1, 3 * ABSENT, Some(over));
+    let mut first = contender(over, server.address(over), server.pid(), small, options).await?;
+    first.warm_up(DIRECTORIES).await?;
+    server.trim(WRITTEN).await?;
+    let writes = |over| writes_of(WRITE_KEYS, 0, over);
     let mut all = [
         contender(
             over,

@@ -18,7 +18,7 @@ use crate::serve::{
 const DATABASE: &str = "2";
 const SEED: u64 = 1;
 
-/// Replays the trace on the server and on Redis in turns, each time from nothing.
+/// Replays the trace on the server and on Redis in turns, each time from no blocks.
 pub(super) async fn replay(
     over: Over,
     expand: u64,
@@ -36,9 +36,9 @@ pub(super) async fn replay(
     let mut other = Client::redis(redis.address()).await?;
     redis::select(&mut other, DATABASE).await?;
     let mut figures = (Figures::default(), Figures::default());
+    let instance_id = format!("trace-{over}-{expand}");
+    server.register(&instance_id).await?;
     for turn in 0..options.turns {
-        let instance_id = format!("trace-{over}-{expand}-{turn}");
-        server.register(&instance_id).await?;
         redis::empty(&mut other, DATABASE).await?;
         for which in [turn % 2, 1 - turn % 2] {
             if which == 0 {
