@@ -13,7 +13,7 @@ use crate::{
     table::Table,
 };
 
-/// Slots that are looked at under one lock, which takes some ten microseconds. A stretch that is
+/// Slots that are looked at under one lock, so that lookups do not wait long. A stretch that is
 /// passed over counts as one.
 const SLOTS_PER_LOCK: usize = 1 << 13;
 
