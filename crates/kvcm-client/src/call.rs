@@ -233,7 +233,9 @@ impl<'a> Progress<'a> {
         if let Some(leader) = self.core.route() {
             return Ok(leader);
         }
-        let search = self.core.search(self.search_since, true);
+        let search = self
+            .core
+            .search(self.search_since, true, Some(self.call.deadline));
         // Whatever makes a leader known ends the search for it.
         let known = self.core.news();
         let nobody = |failure, text: String| Failed::local(failure, text);

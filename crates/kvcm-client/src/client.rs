@@ -253,7 +253,7 @@ impl Client {
                 self.core.table.send_modify(|table| table.suspect(&leader));
             }
             let begun = Instant::now();
-            let search = self.core.search(begun, false);
+            let search = self.core.search(begun, false, Some(deadline));
             let said = match tokio::time::timeout_at(deadline, search).await {
                 Ok(Some(round)) => {
                     failure = round.failure();

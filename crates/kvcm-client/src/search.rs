@@ -40,6 +40,8 @@ pub(crate) struct Searches {
 #[derive(Debug)]
 struct Pace {
     next: Option<Instant>,
+    /// The last search came before its time.
+    is_early: bool,
     /// Searches in vain since a leader was found.
     in_vain: u32,
     alone: Backoff,
@@ -52,11 +54,12 @@ impl Core {
     /// waited for its turn.
     ///
     /// `doubt`: an answer that names the leader which is known already is no news, so the others
-    /// are heard too.
+    /// are heard too. `deadline`: until when somebody waits for it.
     pub(crate) async fn search(
         self: &Arc<Self>,
         since: Instant,
         doubt: bool,
+        deadline: Option<Instant>,
     ) -> Option<Arc<Round>> {
         if let Some(round) = self.searches.recent(since) {
             return Some(round);
@@ -65,7 +68,7 @@ impl Core {
         if let Some(round) = self.searches.recent(since) {
             return Some(round);
         }
-        let wait = self.searches.wait();
+        let wait = self.searches.wait(deadline);
         if !wait.is_zero() && self.wait_for_news(wait).await {
             return None;
         }
@@ -222,6 +225,7 @@ impl Default for Searches {
             last: Mutex::default(),
             pace: Mutex::new(Pace {
                 next: None,
+                is_early: false,
                 in_vain: 0,
                 alone: Backoff::new(SEARCHES),
                 while_pushed: Backoff::new(SEARCHES_WHILE_PUSHED),
@@ -251,12 +255,23 @@ impl Pace {
 }
 
 impl Searches {
-    /// How long the next search keeps its distance from the last one.
-    fn wait(&self) -> Duration {
-        let next = self.pace.lock().next;
-        next.map_or(Duration::ZERO, |next| {
-            next.saturating_duration_since(Instant::now())
-        })
+    /// How long the next search keeps its distance from the last one, but not beyond half the time
+    /// until `deadline`, so that nobody gives up who has asked the dead leader only. Such early
+    /// searches do not follow each other.
+    fn wait(&self, deadline: Option<Instant>) -> Duration {
+        let mut pace = self.pace.lock();
+        let now = Instant::now();
+        let until = |moment: Instant| moment.saturating_duration_since(now);
+        let wait = pace.next.map_or(Duration::ZERO, until);
+        let half = deadline.map(|deadline| until(deadline) / 2);
+        let Some(half) = half.filter(|half| wait > *half) else {
+            pace.is_early = false;
+            return wait;
+        };
+        match std::mem::replace(&mut pace.is_early, true) {
+            false => half,
+            true => wait,
+        }
     }
 
     pub(crate) fn vain_rounds(&self) -> u32 {
@@ -277,5 +292,22 @@ impl Searches {
         last.as_ref()
             .filter(|round| round.started >= since)
             .cloned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[tokio::test(start_paused = true)]
+    async fn a_search_comes_halfway_to_the_deadline_at_the_latest_but_not_twice_in_a_row() {
+        let searches = Searches::default();
+        let now = Instant::now();
+        searches.pace.lock().next = Some(now + 600 * MS);
+        let (soon, late) = (Some(now + 400 * MS), Some(now + 5000 * MS));
+        let waits = [soon, soon, late, soon, None].map(|deadline| searches.wait(deadline));
+        assert_eq!(waits, [200, 600, 600, 200, 600].map(|ms| ms * MS));
     }
 }

@@ -140,7 +140,7 @@ async fn ask_around_while_silent(core: &Arc<Core>) {
         SEARCHES
     });
     loop {
-        core.search(Instant::now(), true).await;
+        core.search(Instant::now(), true, None).await;
         let wait = core.next_wait(&mut waits);
         tokio::time::sleep(wait).await;
     }
