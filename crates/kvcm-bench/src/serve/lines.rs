@@ -24,7 +24,7 @@ use crate::serve::{
     turn::Figures,
 };
 
-pub(super) const WRITE: &str = "start + finish, 128 new keys";
+pub(super) const WRITE: &str = "write, start and finish of 128";
 pub(super) const TRACE: &str = "trace";
 
 /// The instance of the writes, which is emptied after each turn.

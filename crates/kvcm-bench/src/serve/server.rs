@@ -4,7 +4,7 @@ use std::{fs, net::SocketAddr, path::Path, time::Duration};
 
 use anyhow::{Context, ensure};
 use kvcm_clock::{BootClock, Clock};
-use kvcm_testkit::{NodeSpec, ServerProcess, http_post};
+use kvcm_testkit::{NodeSpec, ServerProcess, http_get, http_post};
 use serde_json::{Value, json};
 
 use crate::serve::Over;
@@ -13,6 +13,8 @@ const GROUP: &str = "default";
 /// How long it may take to lead.
 const LIMIT: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(10);
+/// Blocks that are on their way out.
+const PENDING: &str = "kvcm_cache_deletions_pending ";
 
 /// The running server. Dropping it kills its process.
 #[derive(Debug)]
@@ -64,10 +66,23 @@ impl Server {
         self.done("registerInstance", body).await
     }
 
-    /// Removes all blocks of an instance.
+    /// Removes all blocks of an instance, and waits until their bytes have gone, which would be
+    /// counted as work of the next turn.
     pub(super) async fn trim(&self, instance_id: &str) -> anyhow::Result<()> {
         let body = json!({ "instance_id": instance_id, "strategy": "TS_REMOVE_ALL_CACHE" });
-        self.done("trimCache", body).await
+        self.done("trimCache", body).await?;
+        let end = BootClock.now() + LIMIT;
+        loop {
+            let page = http_get(self.0.ports().admin_http(), "/metrics").await?;
+            let page = String::from_utf8_lossy(&page.body);
+            let pending = page.lines().find_map(|line| line.strip_prefix(PENDING));
+            let pending: f64 = pending.context("no metric of pending deletions")?.parse()?;
+            if pending == 0.0 {
+                return Ok(());
+            }
+            ensure!(BootClock.now() < end, "not deleted after {LIMIT:?}");
+            tokio::time::sleep(LOOK).await;
+        }
     }
 
     async fn done(&self, rpc: &str, body: Value) -> anyhow::Result<()> {
