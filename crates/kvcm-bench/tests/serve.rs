@@ -20,7 +20,7 @@ fn every_line_is_measured_over_both_transports_beside_both_peers() {
             "hit, 1000 keys",
             "half of 1000 keys",
             "miss, 1000 keys",
-            "start + finish, 128 new keys",
+            "write, start and finish of 128",
             "trace, 2 keys for 512 tokens",
         ] {
             let is_it = |line: &&str| {
