@@ -1,6 +1,6 @@
 //! An open connection with what is known of the server behind it.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use kvcm_clock::{Clock, Moment};
 use redis::aio::MultiplexedConnection;
@@ -44,6 +44,11 @@ impl Link {
     /// deadline can refuse to run too late.
     pub fn server_millis_at(&self, moment: Moment) -> i64 {
         self.time.millis_at(moment)
+    }
+
+    /// How long ago it showed its time last, which it does with each script.
+    pub(crate) fn idle(&self) -> Duration {
+        self.clock.now().since(self.time.seen_at())
     }
 
     /// The server has shown this time just now: seconds and microseconds.

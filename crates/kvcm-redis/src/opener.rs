@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use deadpool::{
     Runtime,
-    managed::{Manager, Metrics, Object, PoolError, RecycleError, RecycleResult},
+    managed::{Manager, Metrics, Object, PoolError, RecycleResult},
 };
 use kvcm_clock::Clock;
 
@@ -47,17 +47,18 @@ impl Manager for Opener {
         connected.map_err(late)?
     }
 
-    /// Also looks at the server's clock, which may not have been looked at for long.
-    async fn recycle(&self, link: &mut Link, _: &Metrics) -> RecycleResult<Failure> {
-        let look = redis::cmd("TIME");
-        match look.query_async(&mut link.connection).await {
-            Ok(time) => {
-                link.saw_time(time);
-                Ok(())
-            }
-            Err(error) => Err(RecycleError::Backend(Failure::from(error).before_call())),
-        }
+    /// Nothing: whether a connection is worth a look depends on the call, see
+    /// [`is_well`].
+    async fn recycle(&self, _: &mut Link, _: &Metrics) -> RecycleResult<Failure> {
+        Ok(())
     }
+}
+
+/// Whether a connection answers, which costs a round trip. Also looks at the server's clock, which
+/// may not have been looked at for long.
+pub(crate) async fn is_well(link: &mut Link) -> bool {
+    let time = redis::cmd("TIME").query_async(&mut link.connection).await;
+    time.map(|time| link.saw_time(time)).is_ok()
 }
 
 /// Why there is no connection; nothing has happened.

@@ -4,6 +4,7 @@ use std::{
     collections::BTreeMap,
     fmt,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use kvcm_clock::{Clock, Moment, Timer};
@@ -17,6 +18,10 @@ use crate::{
     link::Place,
     opener::{self, Opened, Opener},
 };
+
+/// A connection that was silent for so long is asked whether it lives before it is used. Longer than
+/// between two looks of those who look each second.
+const IDLE_MAX: Duration = Duration::from_secs(2);
 
 /// A pool of connections to each server, opened when they are needed.
 #[derive(Clone)]
@@ -103,6 +108,7 @@ impl Pool {
         let lender = Routed {
             shared: &self.shared,
             route,
+            repeat,
         };
         attempt(&lender, &self.shared.limits, repeat, deadline, call).await
     }
@@ -185,6 +191,7 @@ impl Shared {
 struct Routed<'a> {
     shared: &'a Arc<Shared>,
     route: &'a Route,
+    repeat: Repeat,
 }
 
 impl Lender for Routed<'_> {
@@ -193,14 +200,22 @@ impl Lender for Routed<'_> {
     async fn lend(&self, deadline: Moment) -> Result<Pooled, Failure> {
         let timer = self.shared.limits.timer();
         let lend = async {
-            let place = self.shared.place(self.route).await?;
-            let pool = self.shared.pool(&place.address)?;
-            match pool.get().await {
-                Ok(mut opened) => {
-                    opened.place = place;
-                    Ok(opened)
+            // Ends: a connection that was just opened is not asked, and others are not kept.
+            loop {
+                let place = self.shared.place(self.route).await?;
+                let pool = self.shared.pool(&place.address)?;
+                let mut opened = pool.get().await.map_err(opener::failure)?;
+                opened.place = place;
+                let may_be_dead = self.may_be_dead(&opened);
+                let mut lent = Pooled {
+                    link: Link::clone(&opened),
+                    opened: Some(opened),
+                    shared: self.shared.clone(),
+                    route: self.route.clone(),
+                };
+                if !may_be_dead || opener::is_well(&mut lent.link).await {
+                    return Ok(lent);
                 }
-                Err(error) => Err(opener::failure(error)),
             }
         };
         let lent = tokio::select! {
@@ -210,18 +225,18 @@ impl Lender for Routed<'_> {
                 Err(Failure::not_done("no connection of the pool by the deadline"))
             }
         };
-        match lent {
-            Ok(opened) => Ok(Pooled {
-                link: Link::clone(&opened),
-                opened: Some(opened),
-                shared: self.shared.clone(),
-                route: self.route.clone(),
-            }),
-            Err(failure) => {
-                self.shared.forget(self.route);
-                Err(failure)
-            }
-        }
+        lent.inspect_err(|_| self.shared.forget(self.route))
+    }
+}
+
+impl Routed<'_> {
+    /// Whether a connection is worth a round trip before the call: the server may have closed it
+    /// meanwhile. A call that can be repeated finds that out by itself, so it asks only after a
+    /// while; one that cannot would not know what became of it.
+    fn may_be_dead(&self, opened: &Opened) -> bool {
+        let is_new = Opened::metrics(opened).recycle_count == 0;
+        let idle = opened.idle();
+        !is_new && (self.repeat == Repeat::Unsafe || idle >= IDLE_MAX)
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a server's clock shows.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use kvcm_clock::Moment;
 
@@ -18,7 +18,14 @@ const SET_BACK_US: i64 = 5_000_000;
 /// asked again.
 #[derive(Debug)]
 pub(crate) struct ServerTime {
-    latest: Mutex<Sample>,
+    known: Mutex<Known>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    latest: Sample,
+    /// When the clock was seen last, whether or not that counted.
+    seen_at: Moment,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -31,15 +38,21 @@ struct Sample {
 impl ServerTime {
     /// The server showed `server_us`, microseconds since the epoch, before `received`.
     pub(crate) fn new(server_us: i64, received: Moment) -> Self {
-        let latest = Mutex::new(sample(server_us, received));
-        Self { latest }
+        let latest = sample(server_us, received);
+        let known = Mutex::new(Known {
+            latest,
+            seen_at: received,
+        });
+        Self { known }
     }
 
     /// The same again, later. The sample that came fastest counts longest: each is a lower bound,
     /// and clocks drift.
     pub(crate) fn update(&self, server_us: i64, received: Moment) {
         let new = sample(server_us, received);
-        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known();
+        known.seen_at = known.seen_at.max(received);
+        let latest = &mut known.latest;
         // No two clocks that tick at all drift apart by more than a thousandth.
         let drift = micros(received.since(latest.at).as_micros()) / 1000;
         let behind = latest.ahead.saturating_sub(new.ahead);
@@ -48,11 +61,20 @@ impl ServerTime {
         }
     }
 
+    /// When the server's clock was seen last.
+    pub(crate) fn seen_at(&self) -> Moment {
+        self.known().seen_at
+    }
+
     /// The last millisecond that the server shows before `moment`.
     pub(crate) fn millis_at(&self, moment: Moment) -> i64 {
-        let latest = *self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        let latest = self.known().latest;
         let here = micros(u128::from(moment.as_nanos() / 1000));
         here.saturating_add(latest.ahead).div_euclid(1000)
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -88,6 +110,7 @@ mod tests {
         // This one took 400 ms to us.
         time.update(1_000_200_000, at(600));
         assert_eq!(time.millis_at(at(600)), 1_000_599);
+        assert_eq!(time.seen_at(), at(600));
     }
 
     #[test]

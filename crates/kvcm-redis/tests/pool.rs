@@ -74,8 +74,8 @@ async fn a_full_pool_ends_the_call_at_its_deadline_without_doing_it() {
     let (first, second) = tokio::join!(ping(&pool, within(400)), ping(&pool, within(100)));
     let class = |outcome| Class::Retryable { outcome };
     assert_eq!(second.unwrap_err().class, class(Outcome::NotDone));
-    // Checking a connection before it is lent is not the call yet.
-    assert_eq!(first.unwrap_err().class, class(Outcome::NotDone));
+    // It was sent, over a connection that had answered a moment ago.
+    assert_eq!(first.unwrap_err().class, class(Outcome::Unknown));
     server.cont().unwrap();
     ping(&pool, patiently()).await.unwrap();
 }
@@ -87,6 +87,58 @@ async fn a_restarted_server_is_found_again() {
     ping(&pool, patiently()).await.unwrap();
     server.restart().unwrap();
     ping(&pool, patiently()).await.unwrap();
+}
+
+/// How often the server was asked for its time.
+async fn looks(server: &RedisServer) -> usize {
+    let mut connection = connection(server).await;
+    let mut info = redis::cmd("INFO");
+    let info = info.arg("commandstats").query_async(&mut connection);
+    let info: String = info.await.unwrap();
+    let time = info.lines().find_map(|line| {
+        let calls = line.strip_prefix("cmdstat_time:calls=")?;
+        calls.split(',').next()?.parse().ok()
+    });
+    time.unwrap_or(0)
+}
+
+async fn ping_once(pool: &Pool) -> Result<String, Failure> {
+    let ping = |mut link: Link, _| async move {
+        redis::cmd("PING").query_async(&mut link.connection).await
+    };
+    pool.run(&Route::Primary, Repeat::Unsafe, patiently(), ping)
+        .await
+}
+
+#[tokio::test]
+async fn only_calls_that_cannot_be_repeated_ask_whether_a_connection_in_use_lives() {
+    let server = RedisServer::start(&[]).unwrap();
+    let pool = pool(&server.uri());
+    ping_once(&pool).await.unwrap();
+    let opened = looks(&server).await;
+    assert_eq!(opened, 1, "the first call opens a connection");
+    for _ in 0..3 {
+        ping(&pool, patiently()).await.unwrap();
+    }
+    assert_eq!(looks(&server).await, opened);
+    ping_once(&pool).await.unwrap();
+    assert_eq!(looks(&server).await, opened + 1);
+}
+
+#[tokio::test]
+async fn a_connection_that_the_server_closed_fails_no_call() {
+    let server = RedisServer::start(&[]).unwrap();
+    let pool = pool(&server.uri());
+    for is_repeatable in [true, false] {
+        ping(&pool, patiently()).await.unwrap();
+        server
+            .command(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"])
+            .unwrap();
+        match is_repeatable {
+            true => ping(&pool, patiently()).await.unwrap(),
+            false => ping_once(&pool).await.unwrap(),
+        };
+    }
 }
 
 #[tokio::test]
