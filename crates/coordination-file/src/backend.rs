@@ -1,6 +1,15 @@
 //! The backend.
 
-use std::{collections::HashMap, fmt, path::Path, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    fmt,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use coordination_core::{
@@ -33,6 +42,8 @@ pub struct FileBackend {
     lives: Arc<Lives>,
     clock: Arc<dyn Clock>,
     directory: Arc<Path>,
+    /// Something was acquired, and nothing was tidied since.
+    is_untidy: AtomicBool,
     /// Dropped with the backend, which ends the watches.
     end: watch::Sender<()>,
 }
@@ -87,6 +98,7 @@ impl FileBackend {
             lives,
             clock,
             directory: dir.into(),
+            is_untidy: AtomicBool::new(false),
             end,
         })
     }
@@ -117,9 +129,8 @@ impl Backend for FileBackend {
             store.try_lock(&request, call)
         };
         let outcome = self.worker.run(deadline, job).await?;
-        // Not before the answer: a hand-over should not wait for it.
         if matches!(&outcome, LockOutcome::Acquired(acquired) if !acquired.repeated) {
-            self.worker.post(Store::tidy);
+            self.is_untidy.store(true, Ordering::Relaxed);
         }
         Ok(outcome)
     }
@@ -139,7 +150,13 @@ impl Backend for FileBackend {
         let job = move |store: &mut Store, call: &_| {
             store.renew_lock(&key, &owner, epoch, ttl, &info, call)
         };
-        self.worker.run(deadline, job).await
+        let outcome = self.worker.run(deadline, job).await?;
+        // Not right after the acquisition: a hand-over should not wait for it, nor what the new
+        // holder asks for first.
+        if self.is_untidy.swap(false, Ordering::Relaxed) {
+            self.worker.post(Store::tidy);
+        }
+        Ok(outcome)
     }
 
     async fn unlock(

@@ -212,8 +212,16 @@ async fn what_dead_processes_left_is_tidied_up() {
         .unlock(KEY, &a, epoch, None, deadline())
         .await
         .unwrap();
-    acquire(&backend, &owner("b")).await;
+    let b = owner("b");
+    let epoch = acquire(&backend, &b).await.epoch;
     assert!(!mark.exists());
+    settled(&backend).await;
+    // A new holder has something better to do.
+    assert!(abandoned.exists());
+    let renewed = backend
+        .renew_lock(KEY, &b, epoch, LONG, "", deadline())
+        .await;
+    assert_eq!(renewed.unwrap(), RenewOutcome::Renewed);
     settled(&backend).await;
     assert!(!abandoned.exists());
     assert_eq!(records(dir.path()).len(), 1);
