@@ -164,6 +164,69 @@ async fn many_batches_share_a_round_trip_and_snapshots_bound_the_log() {
 }
 
 /// The packet of an append is held in the network until the next leader has claimed.
+/// How often the server ran a script.
+fn scripts(redis: &RedisServer) -> u64 {
+    let info = redis.command(&["INFO", "commandstats"]).unwrap();
+    let calls = |line: &str| {
+        let calls = line.strip_prefix("cmdstat_evalsha:calls=")?;
+        calls.split(',').next()?.parse::<u64>().ok()
+    };
+    info.lines().find_map(calls).unwrap_or(0)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_load_takes_a_round_trip_for_each_mebibyte_however_small_the_groups_are() {
+    let redis = RedisServer::start(&[]).unwrap();
+    let journal = journal(&redis.uri());
+    let (writer, ..) = open(&journal, 1).await;
+    for _ in 0..300 {
+        append(&*writer, "small").await;
+    }
+    let load = async |epoch| {
+        let mut writer = journal.claim(claim_of(epoch), TIMEOUT).await.unwrap();
+        let before = scripts(&redis);
+        let loaded = writer.load(&mut Texts::default()).await.unwrap();
+        (writer, loaded.records, scripts(&redis) - before)
+    };
+    let (writer, records, count) = load(2).await;
+    assert_eq!((records, count), (300, 1));
+    let large = "x".repeat(300 << 10);
+    for _ in 0..60 {
+        append(&*writer, &large).await;
+    }
+    // That they get so large is seen when some of them have been read.
+    let (_, records, count) = load(3).await;
+    assert_eq!(records, 360);
+    assert!((7..=16).contains(&count), "{count}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn journals_beside_each_other_share_connections_and_nothing_else() {
+    let redis = RedisServer::start(&[]).unwrap();
+    let first = journal(&redis.uri());
+    let (writer, ..) = open(&first, 3).await;
+    append(&*writer, "a").await;
+    let opened = || -> u64 {
+        let info = redis.command(&["INFO", "stats"]).unwrap();
+        let count = |line: &str| {
+            line.strip_prefix("total_connections_received:")?
+                .parse()
+                .ok()
+        };
+        info.lines().find_map(count).unwrap()
+    };
+    let before = opened();
+    let second = first.beside("other");
+    assert_ne!(first.describe(), second.describe());
+    // A lower epoch: it is another journal.
+    let (other, _, texts) = open(&second, 2).await;
+    assert_eq!(texts, Vec::<String>::new());
+    append(&*other, "b").await;
+    append(&*writer, "c").await;
+    // This look is one of its own.
+    assert_eq!(opened(), before + 1);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_late_append_of_a_superseded_leader_is_refused() {
     let redis = RedisServer::start(&[]).unwrap();

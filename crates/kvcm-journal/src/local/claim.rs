@@ -126,7 +126,9 @@ fn make_visible(directory: &Directory, claim: &Claim) -> Result<(), ClaimError> 
     let bytes = mark::encode(claim).map_err(not_done)?;
     let mut file = directory.begin(claim.epoch).map_err(not_done)?;
     directory.extend(&mut file, &bytes).map_err(not_done)?;
-    let made = directory.finish(file, &names::claim(claim.epoch));
+    // Seen by all processes of the host at once. A power cut ends them all, so the name may become
+    // durable together with that of the log.
+    let made = directory.name(file, &names::claim(claim.epoch));
     if made.map_err(unknown)?.is_some() {
         return Ok(());
     }

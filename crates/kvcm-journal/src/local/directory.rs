@@ -157,17 +157,24 @@ impl Directory {
             .map_err(|error| FileError::new("write", &file.path, error))
     }
 
-    /// Gives the file its name, when there is no such file yet; `None` when there is.
+    /// Gives the file its name, when there is no such file yet; `None` when there is. The name is
+    /// durable then.
     pub(super) fn finish(&self, file: Unfinished, name: &str) -> Result<Option<File>, FileError> {
+        let named = self.name(file, name)?;
+        if named.is_some() {
+            self.sync()?;
+        }
+        Ok(named)
+    }
+
+    /// The same, with a name that is durable after the next [`sync`](Self::sync) only.
+    pub(super) fn name(&self, file: Unfinished, name: &str) -> Result<Option<File>, FileError> {
         let path = self.path_of(name);
         // Not a rename, which would replace what is there.
         let linked = fs::hard_link(&file.path, &path);
         self.remove_quietly(&file.path);
         match linked {
-            Ok(()) => {
-                self.sync()?;
-                Ok(Some(file.file))
-            }
+            Ok(()) => Ok(Some(file.file)),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(None),
             Err(error) => Err(FileError::new("create", &path, error)),
         }
@@ -229,7 +236,8 @@ impl Directory {
         }
     }
 
-    fn sync(&self) -> Result<(), FileError> {
+    /// Makes the names durable that were given so far.
+    pub(super) fn sync(&self) -> Result<(), FileError> {
         let synced = File::open(&self.path).and_then(|directory| directory.sync_all());
         synced.map_err(FileError::when("make durable", &self.path))
     }

@@ -18,9 +18,7 @@ pub(super) struct Client {
     pool: Pool,
     route: Route,
     clock: Arc<dyn Clock>,
-    timeout: Duration,
-    wait_replicas: u32,
-    name: String,
+    config: Arc<Config>,
 }
 
 /// What a script answered: texts and blobs, the first of which says what follows.
@@ -28,19 +26,32 @@ pub(super) type Answer = std::vec::IntoIter<Bytes>;
 
 impl Client {
     /// For keys that share the hash slot of `key`.
-    pub(super) fn new(config: Config, key: &str, clock: Arc<dyn Clock>) -> Result<Self, Failure> {
-        let route = config.route(key);
-        let (timeout, wait_replicas) = (config.timeout, config.wait_replicas);
-        let name = config.to_string();
-        let pool = Pool::new(Arc::new(Locator::new(config)), clock.clone())?;
+    pub(super) fn new(
+        config: Arc<Config>,
+        key: &str,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, Failure> {
+        let pool = Pool::new(Arc::new(Locator::new((*config).clone())), clock.clone())?;
         Ok(Self {
             pool,
-            route,
+            route: config.route(key),
             clock,
-            timeout,
-            wait_replicas,
-            name,
+            config,
         })
+    }
+
+    /// The same over the same connections, for other keys.
+    pub(super) fn beside(&self, key: &str) -> Self {
+        Self {
+            pool: self.pool.clone(),
+            route: self.config.route(key),
+            clock: self.clock.clone(),
+            config: self.config.clone(),
+        }
+    }
+
+    pub(super) fn config(&self) -> &Arc<Config> {
+        &self.config
     }
 
     /// Runs a script that changes nothing, or the same when it runs twice. `args` gets the
@@ -53,10 +64,11 @@ impl Client {
         writes: bool,
         args: impl Fn(&Link, u32, i64) -> Vec<Bytes>,
     ) -> Result<Answer, Failure> {
-        let timeout = timeout.min(self.timeout);
+        let timeout = timeout.min(self.config.timeout);
         let deadline = self.clock.now() + timeout;
-        let replicas = (writes && self.wait_replicas > 0).then(|| Replicas {
-            count: self.wait_replicas,
+        let wait_replicas = self.config.wait_replicas;
+        let replicas = (writes && wait_replicas > 0).then(|| Replicas {
+            count: wait_replicas,
             timeout_ms: u64::try_from((timeout / WAIT_SHARE).as_millis())
                 .unwrap_or(u64::MAX)
                 .max(1),
@@ -74,11 +86,10 @@ impl Client {
             .run(&self.route, Repeat::Safe, deadline, call)
             .await?;
         if let Some(acknowledged) = answered.acknowledged
-            && acknowledged < self.wait_replicas
+            && acknowledged < wait_replicas
         {
-            let wanted = self.wait_replicas;
             return Err(Failure::unknown(format!(
-                "{acknowledged} of {wanted} replicas have it (wait_replicas)"
+                "{acknowledged} of {wait_replicas} replicas have it (wait_replicas)"
             )));
         }
         let answer: Vec<Bytes> = answered.value.into_iter().map(Bytes::from).collect();
@@ -95,7 +106,9 @@ impl Client {
         more: &[Bytes],
     ) -> Result<Answer, CallError> {
         let args = |_: &Link, _, _| [&claim_args(claim)[..], more].concat();
-        let answer = self.call(script, keys, self.timeout, writes, args).await;
+        let answer = self
+            .call(script, keys, self.config.timeout, writes, args)
+            .await;
         let mut answer = answer.map_err(CallError::Failed)?;
         match &answer.next().unwrap_or_default()[..] {
             b"ok" => Ok(answer),
@@ -119,13 +132,13 @@ impl Client {
 
 impl fmt::Display for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.name)
+        self.config.fmt(f)
     }
 }
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Client({})", self.name)
+        write!(f, "Client({})", self.config)
     }
 }
 

@@ -45,22 +45,44 @@ impl RedisJournal {
     /// # Errors
     /// [`ClaimError::Fatal`] when the address cannot be used at all.
     pub fn open(config: Config, name: &str, clock: Arc<dyn Clock>) -> Result<Self, ClaimError> {
-        let prefix = config.key_prefix("journal");
-        let cluster = config.cluster_name.as_deref().unwrap_or_default();
-        // The part in braces decides the hash slot of all of them.
-        let key = |what| format!("{prefix}{{{cluster}:{name}}}:{what}");
-        let keys = Keys {
-            meta: key("meta"),
-            log: key("log"),
-            ends: key("ends"),
-            snapshot: key("snapshot"),
-        };
-        let client = Client::new(config, &keys.meta, clock).map_err(claim_error)?;
+        let keys = Keys::new(&config, name);
+        let client = Client::new(Arc::new(config), &keys.meta, clock).map_err(claim_error)?;
         Ok(Self {
             name: name.to_owned(),
             client: Arc::new(client),
             keys,
         })
+    }
+
+    /// The journal `name` at the same servers, over the same connections.
+    #[must_use]
+    pub fn beside(&self, name: &str) -> Self {
+        let keys = Keys::new(self.config(), name);
+        Self {
+            name: name.to_owned(),
+            client: Arc::new(self.client.beside(&keys.meta)),
+            keys,
+        }
+    }
+
+    /// Where it is.
+    pub fn config(&self) -> &Config {
+        self.client.config()
+    }
+}
+
+impl Keys {
+    fn new(config: &Config, name: &str) -> Self {
+        let prefix = config.key_prefix("journal");
+        let cluster = config.cluster_name.as_deref().unwrap_or_default();
+        // The part in braces decides the hash slot of all of them.
+        let key = |what| format!("{prefix}{{{cluster}:{name}}}:{what}");
+        Self {
+            meta: key("meta"),
+            log: key("log"),
+            ends: key("ends"),
+            snapshot: key("snapshot"),
+        }
     }
 }
 

@@ -20,11 +20,9 @@ use crate::{
     store::{Store, StoreError},
 };
 
-/// Groups that are read in the first round trip of a load, and at most in a later one.
-const GROUPS: u64 = 16;
-const GROUPS_MAX: u64 = 4096;
-/// A reply of so many bytes is worth its round trip.
-const REPLY_BYTES: usize = 1 << 20;
+/// A reply of a load ends when it has so many bytes: on a loaded machine the round trips are what a
+/// recovery waits for.
+const REPLY_BYTES: u64 = 1 << 20;
 /// How long a snapshot may take before what was written of it goes away again.
 const UNFINISHED_MS: u64 = 3_600_000;
 
@@ -73,15 +71,24 @@ impl RedisStore {
         format!("{}:{name}", self.keys.snapshot)
     }
 
-    /// Elements of a list from `first` on, at most `count`.
-    async fn read(&self, list: &str, first: u64, count: u64) -> Result<Vec<Bytes>, LoadError> {
+    /// Elements of a list from `first` on, until they have `enough` bytes together, and whether more
+    /// follow. At least one, when there is one.
+    async fn read(
+        &self,
+        list: &str,
+        first: u64,
+        enough: u64,
+    ) -> Result<(Vec<Bytes>, bool), LoadError> {
         let keys = [self.keys.meta.as_str(), list];
-        let range = [text(first), text(first + count - 1)];
+        let range = [text(first), text(enough)];
         let read = self
             .client
             .call_under(&self.claim, &scripts::READ, &keys, false, &range);
         match read.await {
-            Ok(elements) => Ok(elements.collect()),
+            Ok(mut elements) => {
+                let goes_on = elements.next().is_some_and(|word| &word[..] == b"more");
+                Ok((elements.collect(), goes_on))
+            }
             Err(CallError::Fenced(fenced)) => Err(LoadError::Fenced(fenced)),
             Err(CallError::Seq(_)) => Err(LoadError::Unavailable {
                 source: "the journal went back in time".into(),
@@ -99,21 +106,19 @@ impl RedisStore {
         if !content.snapshot.is_empty() {
             let key = self.snapshot_key(&content.snapshot);
             for index in 0..content.chunks {
-                let chunk = self.read(&key, index, 1).await?.pop();
-                let _ = give.send(Step::Chunk(index, chunk)).await;
+                let (mut chunks, _) = self.read(&key, index, 1).await?;
+                let _ = give.send(Step::Chunk(index, chunks.pop())).await;
             }
         }
-        let (mut first, mut count) = (0, GROUPS);
-        loop {
-            let groups = self.read(&self.keys.log, first, count).await?;
-            if groups.is_empty() {
-                return Ok(());
-            }
+        let (mut first, mut goes_on) = (0, true);
+        while goes_on {
+            let groups;
+            (groups, goes_on) = self.read(&self.keys.log, first, REPLY_BYTES).await?;
             let indices = first..first + groups.len() as u64;
             first = indices.end;
-            count = next_count(count, groups.iter().map(Bytes::len).sum());
             let _ = give.send(Step::Groups(indices, groups)).await;
         }
+        Ok(())
     }
 
     fn feed(
@@ -246,42 +251,6 @@ impl Store for RedisStore {
                     "the snapshot was not written within {millis} ms"
                 )))
             }
-        }
-    }
-}
-
-/// How many groups to ask for after `count` of them had so many bytes: on a loaded machine the
-/// round trips are what a recovery waits for.
-fn next_count(count: u64, bytes: usize) -> u64 {
-    if bytes > REPLY_BYTES {
-        (count / 2).max(1)
-    } else if bytes < REPLY_BYTES / 4 {
-        (count * 4).min(GROUPS_MAX)
-    } else {
-        count
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_load_asks_for_more_small_groups_at_a_time_and_fewer_large_ones() {
-        let counts = |bytes_each: usize| {
-            std::iter::successors(Some(GROUPS), move |count| {
-                Some(next_count(*count, *count as usize * bytes_each))
-            })
-        };
-        assert_eq!(counts(100).nth(4), Some(GROUPS_MAX));
-        assert_eq!(counts(1 << 20).nth(4), Some(1));
-        // Never far beyond the size that is wanted, once it has settled.
-        for bytes_each in [1, 100, 1_000, 10_000, 100_000] {
-            let settled = counts(bytes_each).nth(12).unwrap();
-            assert!(
-                settled as usize * bytes_each <= 2 * REPLY_BYTES,
-                "{bytes_each}: {settled}"
-            );
         }
     }
 }
