@@ -114,6 +114,7 @@ impl App {
             hosts: Hosts::of(&prepared.coordination, config.allow_private_stores),
             cluster_id: config.cluster_id.clone(),
             is_alone: matches!(prepared.coordination, Coordination::Memory),
+            runtime: tokio::runtime::Handle::current(),
         }));
         let (elector, driver) = elector::start(elector::Parts {
             settings: settings(&config, &prepared.coordination, &node)?,

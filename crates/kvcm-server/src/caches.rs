@@ -121,7 +121,12 @@ impl Caches {
                 Err(why) => tracing::error!(group = group.name, why, "a group has no index"),
             }
         }
-        let ids: Vec<_> = caches.stores.lock().keys().cloned().collect();
+        let ids: Vec<_> = {
+            let stores = caches.stores.lock();
+            let places = stores.values().map(|store| &store.place);
+            caches.parts.stores.keep_only(places);
+            stores.keys().cloned().collect()
+        };
         let mut opening = JoinSet::new();
         for id in ids {
             let (caches, progress) = (caches.clone(), progress.clone());

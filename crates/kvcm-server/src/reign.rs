@@ -12,7 +12,8 @@ use kvcm_fence::{Claim, ClaimRefused, ClusterId, Epoch, Fenced, Incarnation};
 use kvcm_journal::ClaimError;
 use kvcm_registry::{Applied, Group, Instance, Registry, StartupConfig};
 use parking_lot::Mutex;
-use tokio::task::AbortHandle;
+use tokio::{runtime::Handle, task::AbortHandle};
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::{
     access::{Accounts, Found},
@@ -89,6 +90,8 @@ pub(crate) struct Parts {
     /// This node is the whole cluster: nobody else leads, and the cluster is the one whose registry
     /// it is given.
     pub(crate) is_alone: bool,
+    /// Where requests are served.
+    pub(crate) runtime: Handle,
 }
 
 impl std::fmt::Debug for Reigns {
@@ -262,6 +265,21 @@ impl Reigns {
         }
     }
 
+    /// Whether the registry answers, and the indexes. Asked where requests are served: connections
+    /// that this opens are those of the next reign, and no write is to pass the control thread.
+    async fn probe_stores(self: &Arc<Self>) -> (Result<(), String>, Result<(), String>) {
+        let reigns = self.clone();
+        let asking = self.parts.runtime.spawn(async move {
+            let registry = async {
+                let probed = reigns.parts.stores.probe(CALL).await;
+                probed.map_err(|error| error.to_string())
+            };
+            tokio::join!(registry, reigns.indexes_answer())
+        });
+        let answer = AbortOnDropHandle::new(asking).await;
+        answer.unwrap_or_else(|error| (Err(error.to_string()), Ok(())))
+    }
+
     /// Learns the id that is stored; puts back the one that it knows when none is.
     async fn follow_id(
         &self,
@@ -283,11 +301,10 @@ impl Reigns {
     /// Keeps up with the cluster's id for ever, so that this node can say it and put it back when the
     /// backend loses its data, and with whether the stores answer. A leader goes by what its promotion
     /// found.
-    pub(crate) async fn learn_cluster_id(&self) {
+    pub(crate) async fn learn_cluster_id(self: Arc<Self>) {
         while let Some(cluster) = self.cluster.get() {
             let stored = cluster_id::stored(&*self.parts.backend, &*self.parts.clock).await;
-            let probed = self.parts.stores.probe(CALL).await;
-            let indexes = self.indexes_answer().await;
+            let (probed, indexes) = self.probe_stores().await;
             cluster
                 .elector()
                 .set_stores_ok(probed.is_ok() && indexes.is_ok());

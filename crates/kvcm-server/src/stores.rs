@@ -1,6 +1,11 @@
 //! Where a node keeps its registry and its indexes.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    path::Path,
+    sync::Arc,
+    time::Duration,
+};
 
 use anyhow::Context as _;
 use kvcm_clock::Clock;
@@ -19,29 +24,127 @@ pub(crate) struct Stores {
     pub(crate) place: Arc<RegistryStorage>,
     /// The indexes of groups that keep them in memory.
     memory: Arc<dyn Journal>,
-    clock: Arc<dyn Clock>,
+    outside: Arc<Outside>,
 }
 
 impl Stores {
-    /// Where an index is kept.
+    /// Where an index is kept. One outside this process is the same for all reigns, so that its
+    /// connections and threads are there when the next one begins.
     ///
     /// # Errors
     /// When it can never work, whatever happens.
     pub(crate) fn index(&self, place: &IndexStore) -> anyhow::Result<Arc<dyn Journal>> {
+        let outside = &self.outside;
+        match place {
+            IndexStore::Memory => Ok(self.memory.clone()),
+            IndexStore::Local(path) => outside.index(place, || outside.local(path)),
+            IndexStore::Redis(config) => outside.index(place, || outside.redis(config)),
+        }
+    }
+
+    /// No other indexes are used any more.
+    pub(crate) fn keep_only<'p>(&self, places: impl IntoIterator<Item = &'p IndexStore>) {
+        let used: HashSet<_> = places.into_iter().map(IndexStore::identity).collect();
+        self.outside
+            .indexes
+            .lock()
+            .retain(|id, _| used.contains(id));
+    }
+}
+
+/// What a node keeps outside its memory.
+#[derive(Debug)]
+struct Outside {
+    /// None for a registry in memory.
+    registry: Option<Registry>,
+    /// By identity.
+    indexes: Mutex<HashMap<String, Index>>,
+    allows_network_fs: bool,
+    clock: Arc<dyn Clock>,
+}
+
+/// The journal of an index, with what it was opened for.
+#[derive(Debug)]
+struct Index {
+    place: IndexStore,
+    journal: Arc<dyn Journal>,
+}
+
+/// The journal of the registry.
+#[derive(Clone, Debug)]
+enum Registry {
+    Local(Arc<LocalJournal>),
+    Redis(Arc<RedisJournal>),
+}
+
+impl Registry {
+    fn open(place: &RegistryStorage, clock: &Arc<dyn Clock>) -> anyhow::Result<Option<Self>> {
         Ok(match place {
-            IndexStore::Memory => self.memory.clone(),
-            // Beside the registry, where both have the same directory.
-            IndexStore::Local(path) => Arc::new(LocalJournal::with_network_fs(
-                &path.join("cache"),
-                // Said once, for all directories of a node.
-                self.place.allows_network_fs(),
-            )?),
-            IndexStore::Redis(config) => Arc::new(RedisJournal::open(
-                (**config).clone(),
-                "cache",
-                self.clock.clone(),
-            )?),
+            RegistryStorage::Memory => None,
+            RegistryStorage::Local {
+                path,
+                allow_network_fs,
+            } => {
+                let path = path.join("registry");
+                let journal = LocalJournal::with_network_fs(&path, *allow_network_fs)?;
+                Some(Self::Local(Arc::new(journal)))
+            }
+            RegistryStorage::Redis(config) => {
+                let config = (**config).clone();
+                let journal = RedisJournal::open(config, "registry", clock.clone())?;
+                Some(Self::Redis(Arc::new(journal)))
+            }
         })
+    }
+
+    fn journal(&self) -> Arc<dyn Journal> {
+        match self {
+            Self::Local(journal) => journal.clone(),
+            Self::Redis(journal) => journal.clone(),
+        }
+    }
+}
+
+impl Outside {
+    /// The journal that was opened for this very place before, or a new one.
+    fn index(
+        &self,
+        place: &IndexStore,
+        open: impl FnOnce() -> anyhow::Result<Arc<dyn Journal>>,
+    ) -> anyhow::Result<Arc<dyn Journal>> {
+        let mut indexes = self.indexes.lock();
+        match indexes.get(&place.identity()) {
+            // Not with another password, for instance.
+            Some(known) if known.place == *place => Ok(known.journal.clone()),
+            _ => {
+                let journal = open()?;
+                let index = Index {
+                    place: place.clone(),
+                    journal: journal.clone(),
+                };
+                indexes.insert(place.identity(), index);
+                Ok(journal)
+            }
+        }
+    }
+
+    fn local(&self, path: &Path) -> anyhow::Result<Arc<dyn Journal>> {
+        // Beside the registry, where both have the same directory.
+        let path = path.join("cache");
+        // Said once, for all directories of a node.
+        let journal = LocalJournal::with_network_fs(&path, self.allows_network_fs)?;
+        Ok(Arc::new(journal))
+    }
+
+    fn redis(&self, config: &kvcm_redis::Config) -> anyhow::Result<Arc<dyn Journal>> {
+        let journal = match &self.registry {
+            // Over its connections, which are open also while this node stands by.
+            Some(Registry::Redis(registry)) if config == registry.config() => {
+                registry.beside("cache")
+            }
+            _ => RedisJournal::open(config.clone(), "cache", self.clock.clone())?,
+        };
+        Ok(Arc::new(journal))
     }
 }
 
@@ -51,10 +154,9 @@ impl Stores {
 /// ever. A store outside this process is never given up like that.
 #[derive(Debug)]
 pub(crate) struct StoreSet {
-    registry: Option<Arc<dyn Journal>>,
     place: Arc<RegistryStorage>,
+    outside: Arc<Outside>,
     private: Mutex<Option<(ClusterId, Stores)>>,
-    clock: Arc<dyn Clock>,
 }
 
 impl StoreSet {
@@ -64,28 +166,21 @@ impl StoreSet {
     /// When it can never work, whatever happens.
     pub(crate) fn open(registry: &RegistryStorage, clock: Arc<dyn Clock>) -> anyhow::Result<Self> {
         let place = Arc::new(registry.clone());
-        let registry: Option<Arc<dyn Journal>> = match registry {
-            RegistryStorage::Memory => None,
-            RegistryStorage::Local {
-                path,
-                allow_network_fs,
-            } => Some(Arc::new(
-                LocalJournal::with_network_fs(&path.join("registry"), *allow_network_fs)
-                    .context("kvcm.registry_storage.uri")?,
-            )),
-            RegistryStorage::Redis(config) => Some(Arc::new(
-                RedisJournal::open((**config).clone(), "registry", clock.clone())
-                    .context("kvcm.registry_storage.uri")?,
-            )),
-        };
+        let registry = Registry::open(&place, &clock).context("kvcm.registry_storage.uri")?;
         if let Some(registry) = &registry {
-            tracing::info!(registry = registry.describe(), "the registry is durable");
+            let registry = registry.journal().describe();
+            tracing::info!(registry, "the registry is durable");
         }
-        Ok(Self {
+        let outside = Outside {
             registry,
-            place,
-            private: Mutex::default(),
+            indexes: Mutex::default(),
+            allows_network_fs: place.allows_network_fs(),
             clock,
+        };
+        Ok(Self {
+            place,
+            outside: Arc::new(outside),
+            private: Mutex::default(),
         })
     }
 
@@ -96,7 +191,7 @@ impl StoreSet {
 
     /// Whose the registry is; none when it is new, or in the memory of this process.
     pub(crate) async fn owner(&self, limit: Duration) -> Result<Option<ClusterId>, ClaimError> {
-        let Some(registry) = &self.registry else {
+        let Some(registry) = self.registry() else {
             return Ok(None);
         };
         let standing = registry.standing(limit).await?;
@@ -105,10 +200,14 @@ impl StoreSet {
 
     /// Whether the registry can be claimed now.
     pub(crate) async fn probe(&self, limit: Duration) -> Result<(), Source> {
-        match &self.registry {
+        match self.registry() {
             Some(registry) => registry.probe(limit).await,
             None => Ok(()),
         }
+    }
+
+    fn registry(&self) -> Option<Arc<dyn Journal>> {
+        self.outside.registry.as_ref().map(Registry::journal)
     }
 
     /// The stores of this cluster.
@@ -124,13 +223,13 @@ impl StoreSet {
             ),
             None => {}
         }
-        let registry = self.registry.clone();
+        let registry = self.registry();
         let new = Stores {
             place: self.place.clone(),
             registry: registry.unwrap_or_else(|| Arc::new(MemoryJournal::new("registry"))),
             // Lost with the reign in any case: keeping each record would double the memory.
             memory: Arc::new(MemoryJournal::without_content("cache")),
-            clock: self.clock.clone(),
+            outside: self.outside.clone(),
         };
         *private = Some((cluster.clone(), new.clone()));
         new
@@ -161,5 +260,29 @@ mod tests {
         assert!(refused.is_err(), "an old epoch was let in");
         let other = stores.of(&second).registry;
         other.claim(claim(&second, 1), limit).await.unwrap();
+    }
+
+    #[test]
+    fn an_index_outside_is_opened_once_unless_it_is_configured_anew() {
+        let redis = |uri: &str| {
+            let uri = kvcm_uri::Uri::parse(uri).unwrap();
+            Box::new(kvcm_redis::Config::from_uri(&uri).unwrap().0)
+        };
+        let uri = "redis://a:first@h:1/?cluster_name=c";
+        let clock = Arc::new(kvcm_clock::ManualClock::default());
+        let stores = StoreSet::open(&RegistryStorage::Redis(redis(uri)), clock).unwrap();
+        let reign = || stores.of(&ClusterId::random());
+        let same = |a: &Arc<dyn Journal>, b: &Arc<dyn Journal>| Arc::ptr_eq(a, b);
+        let place = IndexStore::Redis(redis(uri));
+        let first = reign().index(&place).unwrap();
+        assert!(same(&first, &reign().index(&place).unwrap()));
+        let changed = IndexStore::Redis(redis("redis://a:second@h:1/?cluster_name=c"));
+        assert_eq!(changed.identity(), place.identity());
+        let second = reign().index(&changed).unwrap();
+        assert!(!same(&first, &second), "it would use the old password");
+        reign().keep_only([&changed]);
+        assert!(same(&second, &reign().index(&changed).unwrap()));
+        reign().keep_only([]);
+        assert!(!same(&second, &reign().index(&changed).unwrap()));
     }
 }

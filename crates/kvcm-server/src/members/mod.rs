@@ -183,6 +183,12 @@ impl Members {
                         std::future::pending::<()>().await;
                     }
                 }
+                let is = condition();
+                if (is.ready, is.eligible) == (said.ready, said.eligible) {
+                    // A node that begins or ceases to lead has something better to do than to write
+                    // that down: the lock tells who leads. Mostly the role changes twice in a row.
+                    self.timer.sleep_until(self.clock.now() + HURRY).await;
+                }
             };
             tokio::select! {
                 () = self.timer.sleep_until(now + HEARTBEAT) => {}

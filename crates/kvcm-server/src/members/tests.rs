@@ -1,7 +1,12 @@
 //! Members on a backend in memory, in virtual time.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use async_trait::async_trait;
 use coordination_memory::MemoryBackend;
+use elector::{Leadership, LossReason, PromoteError, Promotion, Settings};
 use kvcm_clock::{TokioTimer, VirtualClock};
+use kvcm_fence::Epoch;
 
 use super::*;
 use crate::node::Endpoint;
@@ -211,4 +216,66 @@ async fn the_election_is_told_who_is_alive_ready_and_eligible() {
     a.beat(LEADER).await.unwrap();
     assert_eq!(a.peers()[1], told(false));
     assert!(a.peers()[0].is_candidate());
+}
+
+/// Leads without more ado.
+struct Ready;
+
+#[async_trait]
+impl Leadership for Ready {
+    async fn on_become_leader(&self, _: Promotion) -> Result<(), PromoteError> {
+        Ok(())
+    }
+
+    async fn on_no_longer_leader(&self, _: Epoch, _: LossReason) {}
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_role_is_told_a_moment_later_and_readiness_at_once() {
+    let ms = Duration::from_millis;
+    let bench = Bench::new();
+    let member = Arc::new(bench.member("a"));
+    member.join().await.unwrap();
+    let timer = Arc::new(TokioTimer::new(*bench.clock));
+    let (elector, driver) = elector::start(elector::Parts {
+        settings: Settings::new(ms(1000), ms(10)),
+        owner: member.node.owner.clone(),
+        key: "leader".to_owned(),
+        endpoint: serde_json::Value::Null,
+        backend: bench.backend.clone(),
+        leadership: Arc::new(Ready),
+        clock: bench.clock.clone(),
+        timer,
+        spawner: Arc::new(tokio::runtime::Handle::current()),
+    });
+    let ready = Arc::new(AtomicBool::new(true));
+    let (telling, flag, watched) = (member.clone(), ready.clone(), elector.clone());
+    tokio::spawn(async move {
+        let condition = || Condition {
+            role: watched.view().role,
+            ready: flag.load(Ordering::SeqCst),
+            eligible: true,
+        };
+        telling.run(watched.clone(), condition).await;
+    });
+    let told = async || {
+        let found = bench.backend.get_value(&member.key(), Moment::NEVER).await;
+        let record: NodeRecord = serde_json::from_str(&found.unwrap().unwrap().text).unwrap();
+        (record.role, record.ready)
+    };
+    tokio::time::sleep(2 * HURRY).await;
+    assert_eq!(told().await, ("follower".to_owned(), true));
+
+    tokio::spawn(driver.lock_loop);
+    tokio::spawn(driver.transitions);
+    tokio::time::sleep(HURRY / 2).await;
+    assert_eq!(elector.view().role, Role::Leader);
+    assert_eq!(told().await, ("follower".to_owned(), true));
+    tokio::time::sleep(HURRY).await;
+    assert_eq!(told().await, ("leader".to_owned(), true));
+
+    tokio::time::sleep(HURRY).await;
+    ready.store(false, Ordering::SeqCst);
+    tokio::time::sleep(HURRY / 2).await;
+    assert_eq!(told().await, ("leader".to_owned(), false));
 }
