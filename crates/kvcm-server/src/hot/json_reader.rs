@@ -104,13 +104,17 @@ impl<'a> Reader<'a> {
         let all = rest.len();
         let has_zero = rest.first() == Some(&b'0');
         let mut number = 0_u64;
-        while let Some(eight) = rest.first_chunk().and_then(|chunk| eight_digits(*chunk)) {
-            // At most 16 digits, so that the rest fits as well.
-            if all - rest.len() > 8 {
-                break;
+        // Hashes have 19 digits, a few less: 16 at once, and the rest without a loop.
+        if let Some((sixteen, others)) = rest.split_first_chunk()
+            && let Some(value) = sixteen_digits(sixteen)
+        {
+            (number, rest) = (value, others);
+            if let Some(four) = rest.first_chunk()
+                && let Some((count, value)) = up_to_three_digits(*four)
+            {
+                number = number * [1, 10, 100, 1000][count] + value;
+                rest = &rest[count..];
             }
-            number = number * 100_000_000 + eight;
-            rest = &rest[8..];
         }
         while let [digit @ b'0'..=b'9', others @ ..] = rest {
             // Nineteen digits always fit.
@@ -161,6 +165,33 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// The number that sixteen digits are.
+#[inline]
+fn sixteen_digits(text: &[u8; 16]) -> Option<u64> {
+    let (first, last) = text.split_first_chunk()?;
+    Some(eight_digits(*first)? * 100_000_000 + eight_digits(*last.first_chunk()?)?)
+}
+
+/// How many digits these begin with, if not all are some, and the number that those are.
+#[inline]
+fn up_to_three_digits(text: [u8; 4]) -> Option<(usize, u64)> {
+    const HIGH: u32 = 0xf0f0_f0f0;
+    const THREES: u32 = 0x3030_3030;
+    let word = u32::from_le_bytes(text);
+    // What carries over to a byte comes from one before it that is no digit.
+    let past_nine = word.wrapping_add(0x0606_0606);
+    let others = ((word & HIGH) ^ THREES) | ((past_nine & HIGH) ^ THREES);
+    if others == 0 {
+        return None;
+    }
+    let count = others.trailing_zeros() / 8;
+    // Zeros in front of them make them four.
+    let four = u64::from(word & 0x0f0f_0f0f) << (8 * (4 - count)) & 0xffff_ffff;
+    let pairs = (four.wrapping_mul((10 << 8) + 1) >> 8) & 0x00ff_00ff;
+    let all = (pairs.wrapping_mul((100 << 16) + 1) >> 16) & 0xffff;
+    Some((count as usize, all))
+}
+
 /// The number that eight digits are, all at once.
 #[inline]
 fn eight_digits(text: [u8; 8]) -> Option<u64> {
@@ -196,7 +227,20 @@ mod tests {
         fn every_integer_is_read(number: i64, shift in 0u32..64) {
             let number = number >> shift;
             prop_assert_eq!(integer(&format!(" {number}\n")), Some(number));
+            prop_assert_eq!(integer(&format!("{number}\n\n\n\n")), Some(number));
             prop_assert_eq!(integer(&format!("\"{number}\"")), Some(number));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_as_the_standard_library_does_or_not_at_all(text in "-?[0-9:/,. -]{0,24}") {
+            let oracle = text.trim_end().parse::<i64>().ok();
+            let mut reader = Reader::new(text.as_bytes());
+            let read = reader.integer().filter(|_| reader.end().is_some());
+            prop_assert!(read.is_none() || read == text.trim().parse().ok(), "{text}: {read:?}");
+            let plain = oracle.filter(|number| number.to_string() == text);
+            prop_assert!(plain.is_none() || read == plain, "{text}");
         }
     }
 

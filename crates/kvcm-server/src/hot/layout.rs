@@ -32,6 +32,8 @@ pub(crate) trait Entry {
 impl Layout {
     fn new<E: Entry>(view: &View<'_>, hole: usize) -> Self {
         let mut layout = Self {
+            // For a spec or two.
+            bytes: Vec::with_capacity(256),
             hole,
             ..Self::default()
         };
@@ -65,6 +67,8 @@ impl Layout {
         for keys in keys.chunks((AT_ONCE / length).max(1)) {
             let start = out.len();
             let needed = keys.len() * length;
+            self.repeated
+                .reserve(needed.saturating_sub(self.repeated.len()));
             while self.repeated.len() < needed {
                 self.repeated.extend_from_slice(&self.bytes);
             }

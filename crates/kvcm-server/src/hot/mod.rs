@@ -6,11 +6,13 @@
 //! - [`Written`] is an answer whose locations are written as the bytes of its protocol at once, no
 //!   object for each key in between. Entries that were written together are laid out once and
 //!   copied ([`Layout`](layout::Layout)).
-//! - [`Frame`] hands those bytes to the connection without another copy.
+//! - [`Frame`] hands those bytes to the connection without another copy. Their memory is used again
+//!   by the next answer ([`Buffer`](buffer::Buffer)).
 //!
 //! The generated code is what all of it is held to: property tests compare every byte, and every
 //! refusal of damaged input is the generated code's own.
 
+mod buffer;
 mod codec;
 mod frame;
 mod json;

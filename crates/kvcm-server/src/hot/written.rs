@@ -8,7 +8,9 @@ use kvcm_proto::meta::CommonResponseHeader;
 use tonic::Status;
 
 use super::{
-    Frame, Framed, Locations, Protobuf, StartReply, frame,
+    Frame, Framed, Locations, Protobuf, StartReply,
+    buffer::Buffer,
+    frame,
     layout::{Entries, Entry},
     reply::too_large,
 };
@@ -39,7 +41,7 @@ pub(crate) trait Form: Entry + Send + Sync + 'static {
 pub(crate) struct Written<F> {
     header: Option<CommonResponseHeader>,
     /// Empty, or [`ROOM`] bytes and all fields but the header.
-    bytes: Vec<u8>,
+    bytes: Buffer,
     form: PhantomData<F>,
 }
 
@@ -47,7 +49,7 @@ impl<F> Default for Written<F> {
     fn default() -> Self {
         Self {
             header: None,
-            bytes: Vec::new(),
+            bytes: Buffer::default(),
             form: PhantomData,
         }
     }
@@ -57,6 +59,7 @@ impl<F: Form> Written<F> {
     /// Where fields go.
     pub(super) fn body(&mut self) -> &mut Vec<u8> {
         if self.bytes.is_empty() {
+            self.bytes = Buffer::used();
             self.bytes.resize(ROOM, 0);
         }
         &mut self.bytes
@@ -77,7 +80,7 @@ impl<F: Form> Written<F> {
             after.copy_from_slice(head);
             Some(start)
         }) {
-            Some(start) => Bytes::from(bytes).slice(start..),
+            Some(start) => Bytes::from_owner(bytes).slice(start..),
             None => {
                 let body = bytes.get(ROOM..).unwrap_or_default();
                 [prefix, head, body].concat().into()
