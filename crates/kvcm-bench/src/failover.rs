@@ -29,6 +29,7 @@ pub use fault::Fault;
 pub use options::Options;
 pub use setting::{Kind, Lane};
 
+use crate::interrupt::Interrupt;
 use record::{Log, Run};
 use setting::Setting;
 
@@ -46,8 +47,9 @@ pub struct Outcome {
 /// Plays what `options` ask for, adds each round to the folder's records, and gives the tables.
 ///
 /// # Errors
-/// When the folder cannot be written. A case that breaks off is told in the outcome.
-pub fn run(options: &Options) -> anyhow::Result<Outcome> {
+/// When the folder cannot be written, and when `interrupt` is told: all that was started has ended
+/// then. A case that breaks off is told in the outcome.
+pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<Outcome> {
     let folder = options.folder()?;
     fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let mut log = Log::open(&folder.join("rounds.jsonl"), options.fresh)?;
@@ -64,7 +66,10 @@ pub fn run(options: &Options) -> anyhow::Result<Outcome> {
         log.add_run(&Run::now(&found))?;
         for setting in settings(options, &found) {
             let what = setting.to_string();
-            if let Err(error) = play(&setting, options, &mut log) {
+            if let Err(error) = play(&setting, options, &mut log, interrupt) {
+                interrupt.check().with_context(|| {
+                    format!("the rounds so far are kept in {}", folder.display())
+                })?;
                 broken.push(format!("{what}: {error:#}"));
                 eprintln!("{what}: {error:#}");
             }
@@ -98,9 +103,14 @@ fn settings(options: &Options, found: &[(Kind, String)]) -> Vec<Setting> {
 }
 
 /// One system at one lease: all faults, one after the other, on one cluster.
-fn play(setting: &Setting, options: &Options, log: &mut Log) -> anyhow::Result<()> {
+fn play(
+    setting: &Setting,
+    options: &Options,
+    log: &mut Log,
+    interrupt: &Interrupt,
+) -> anyhow::Result<()> {
     eprintln!("{setting}");
-    let mut system = system::start(setting)?;
+    let mut system = system::start(setting, interrupt)?;
     for fault in &options.faults {
         if fault.is_outage() && !system.has_backend() {
             eprintln!("  {}: there is no server that could fail", fault.title());
@@ -108,15 +118,15 @@ fn play(setting: &Setting, options: &Options, log: &mut Log) -> anyhow::Result<(
         }
         for number in 0..options.rounds_of(setting.lane) {
             if number > 0 && system.wants_a_new_one() {
-                system = system::start(setting)?;
+                system = system::start(setting, interrupt)?;
             }
-            let record = round::play(&mut *system, setting, *fault, number)
+            let record = round::play(&mut *system, setting, *fault, number, interrupt)
                 .with_context(|| format!("{}, round {number}", fault.title()))?;
             eprintln!("  {record}");
             log.add(&record)?;
         }
         if system.wants_a_new_one() {
-            system = system::start(setting)?;
+            system = system::start(setting, interrupt)?;
         }
     }
     Ok(())

@@ -9,6 +9,7 @@ pub mod coordination;
 pub mod demo;
 pub mod failover;
 mod history;
+pub mod interrupt;
 mod machine;
 mod samples;
 pub mod serve;

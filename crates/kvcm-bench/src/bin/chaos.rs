@@ -8,7 +8,10 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use kvcm_bench::chaos::{Options, private_mounts, run};
+use kvcm_bench::{
+    chaos::{Options, private_mounts, run},
+    interrupt::{EndSignals, INTERRUPTED},
+};
 
 fn main() -> anyhow::Result<ExitCode> {
     let options = Options::parse();
@@ -19,17 +22,17 @@ fn main() -> anyhow::Result<ExitCode> {
         .enable_all()
         .build()?;
     let verdict = runtime.block_on(async {
+        let mut signals = EndSignals::listen()?;
         tokio::select! {
-            verdict = run(&options) => Some(verdict),
+            verdict = run(&options) => verdict.map(Some),
             // Dropping the run kills the nodes.
-            _ = tokio::signal::ctrl_c() => None,
+            () = signals.next() => Ok(None),
         }
-    });
+    })?;
     let Some(verdict) = verdict else {
         eprintln!("interrupted");
-        return Ok(ExitCode::from(130));
+        return Ok(ExitCode::from(INTERRUPTED));
     };
-    let verdict = verdict?;
     print!("{}", verdict.report);
     if let Some(folder) = &verdict.folder {
         println!(

@@ -8,7 +8,10 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use kvcm_bench::failover::{ContenderOptions, Options, contend, run};
+use kvcm_bench::{
+    failover::{ContenderOptions, Options, contend, run},
+    interrupt::{INTERRUPTED, Interrupt},
+};
 
 /// What is asked for is not installed.
 const MISSING: u8 = 3;
@@ -37,7 +40,14 @@ fn be_contender(options: &ContenderOptions) -> anyhow::Result<ExitCode> {
 }
 
 fn bench(options: &Options) -> anyhow::Result<ExitCode> {
-    let outcome = run(options)?;
+    let interrupt = Interrupt::on_signals()?;
+    let outcome = match run(options, &interrupt) {
+        Err(error) if interrupt.is_told() => {
+            eprintln!("{error:#}");
+            return Ok(ExitCode::from(INTERRUPTED));
+        }
+        done => done?,
+    };
     print!("{}", outcome.tables);
     for line in &outcome.broken {
         eprintln!("error: broken off: {line}");

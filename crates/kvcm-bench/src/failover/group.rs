@@ -19,6 +19,7 @@ use super::{
     setting::Setting,
     system::{System, Target},
 };
+use crate::interrupt::Interrupt;
 
 const NODES: usize = 3;
 
@@ -39,8 +40,8 @@ struct Contender {
 }
 
 impl Group {
-    pub(super) fn start(setting: &Setting) -> anyhow::Result<Self> {
-        let server = Server::start(setting)?;
+    pub(super) fn start(setting: &Setting, interrupt: &Interrupt) -> anyhow::Result<Self> {
+        let server = Server::start(setting, interrupt)?;
         let dir = TempDir::with_prefix("kvcm-failover-")?;
         let mut group = Self {
             setting: setting.clone(),

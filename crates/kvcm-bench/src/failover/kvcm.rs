@@ -13,7 +13,10 @@ use super::{
     setting::Setting,
     system::{System, Target},
 };
-use crate::demo::cluster::{GROUP, startup_config};
+use crate::{
+    demo::cluster::{GROUP, startup_config},
+    interrupt::Interrupt,
+};
 
 /// Whose blocks are written.
 pub(super) const INSTANCE: &str = "failover";
@@ -30,11 +33,12 @@ pub(super) struct Kvcm {
     cluster: Cluster,
     redis: Option<RedisServer>,
     lease: Duration,
+    interrupt: Interrupt,
     _dir: TempDir,
 }
 
 impl Kvcm {
-    pub(super) fn start(setting: &Setting) -> anyhow::Result<Self> {
+    pub(super) fn start(setting: &Setting, interrupt: &Interrupt) -> anyhow::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
@@ -70,15 +74,17 @@ impl Kvcm {
                 .set("kvcm.leader_elector.lease_ms", "10000")
                 .set("kvcm.leader_elector.loop_interval_ms", "100");
         }
-        let cluster = runtime.block_on(Cluster::start(spec))?;
+        let cluster = runtime.block_on(interrupt.or(Cluster::start(spec)))?;
         let kvcm = Self {
             runtime,
             cluster,
             redis,
             lease: setting.lease,
+            interrupt: interrupt.clone(),
             _dir: dir,
         };
-        kvcm.runtime.block_on(register(&kvcm.addresses()))?;
+        let nodes = kvcm.addresses();
+        kvcm.runtime.block_on(interrupt.or(register(&nodes)))?;
         Ok(kvcm)
     }
 
@@ -138,14 +144,15 @@ impl System for Kvcm {
 
     fn mend(&mut self) -> anyhow::Result<()> {
         let cluster = &mut self.cluster;
-        self.runtime.block_on(async {
+        let mended = self.interrupt.or(async {
             for node in 0..cluster.len() {
                 if !cluster.node(node).is_running()? {
                     cluster.restart(node).await?;
                 }
             }
             Ok(())
-        })
+        });
+        self.runtime.block_on(mended)
     }
 }
 

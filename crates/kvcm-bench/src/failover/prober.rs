@@ -18,6 +18,7 @@ use super::{
     system::Target,
     writer::{Answer, Writer},
 };
+use crate::interrupt::Interrupt;
 
 /// A node is asked once in this time, unless it takes longer to answer.
 const PACE: Duration = Duration::from_millis(1);
@@ -33,6 +34,7 @@ const STEADY_WRITES: usize = 4;
 /// service is there again, the same way for all.
 pub(super) struct Prober {
     shared: Arc<Shared>,
+    interrupt: Interrupt,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -52,10 +54,15 @@ pub(super) struct Seen {
 
 impl Prober {
     /// Keys count up from `first_key`, in a range of 2⁴⁰ for each node.
-    pub(super) fn start(targets: &[Target], first_key: i64) -> anyhow::Result<Self> {
+    pub(super) fn start(
+        targets: &[Target],
+        first_key: i64,
+        interrupt: &Interrupt,
+    ) -> anyhow::Result<Self> {
         let shared = Arc::new(Shared::default());
         let mut prober = Self {
             shared,
+            interrupt: interrupt.clone(),
             threads: Vec::new(),
         };
         for (node, target) in targets.iter().enumerate() {
@@ -91,7 +98,8 @@ impl Prober {
         }
     }
 
-    /// Waits for an acknowledgement that `is_it`; false when there is none within `limit`.
+    /// Waits for an acknowledgement that `is_it`; false when there is none within `limit`, or
+    /// before the bench is told to end.
     pub(super) fn wait_for(&self, limit: Duration, is_it: impl Fn(&Ack) -> bool) -> bool {
         let mut looked_at = 0;
         let found = self.wait(limit, |seen, _| {
@@ -113,7 +121,7 @@ impl Prober {
             if let Some(found) = look(&self.shared.seen.lock(), now) {
                 return Some(found);
             }
-            if now >= end {
+            if now >= end || self.interrupt.is_told() {
                 return None;
             }
             thread::sleep(LOOK);
@@ -220,7 +228,7 @@ mod tests {
         let flags = [true, false].map(|leads| Arc::new(AtomicBool::new(leads)));
         let times = [0, 0].map(|time| Arc::new(AtomicU64::new(time)));
         let targets = [0, 1].map(|place| Target::Contender(node(&flags[place], &times[place])));
-        let prober = Prober::start(&targets, 0).unwrap();
+        let prober = Prober::start(&targets, 0, &Interrupt::default()).unwrap();
         assert_eq!(prober.leader(LIMIT).unwrap(), 0);
         let struck = BootClock.now();
         flags[0].store(false, Relaxed);
@@ -249,7 +257,7 @@ mod tests {
         for (answer, unknown) in [(b"y", 1), (b"n", 0)] {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             let target = Target::Contender(listener.local_addr().unwrap());
-            let prober = Prober::start(&[target], 0).unwrap();
+            let prober = Prober::start(&[target], 0, &Interrupt::default()).unwrap();
             let (mut stream, _) = listener.accept().unwrap();
             let mut order = [0];
             stream.read_exact(&mut order).unwrap();

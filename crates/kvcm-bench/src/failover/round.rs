@@ -1,6 +1,6 @@
 //! One fault, and what the prober sees of it.
 
-use std::{thread, time::Duration};
+use std::time::Duration;
 
 use anyhow::Context;
 use kvcm_clock::{BootClock, Clock};
@@ -13,6 +13,7 @@ use super::{
     setting::Setting,
     system::System,
 };
+use crate::interrupt::Interrupt;
 
 /// How long the observation goes on when all is well again.
 const AFTER: Duration = Duration::from_millis(300);
@@ -25,36 +26,41 @@ pub(super) fn play(
     setting: &Setting,
     fault: Fault,
     number: u32,
+    interrupt: &Interrupt,
 ) -> anyhow::Result<Round> {
     system.mend()?;
     let granted = system.granted();
     let limit = LIMIT + 5 * granted;
     // No two writes of a run have the same key.
-    let prober = Prober::start(&system.targets(), i64::from(fastrand::u16(..)) << 44)?;
+    let prober = Prober::start(
+        &system.targets(),
+        i64::from(fastrand::u16(..)) << 44,
+        interrupt,
+    )?;
     let leader = prober.leader(limit)?;
     // At a random moment between two renewals of whoever renews most rarely.
     let phase = u64::try_from(granted.as_millis())? / 3;
-    thread::sleep(Duration::from_millis(fastrand::u64(..=phase)));
+    interrupt.sleep(Duration::from_millis(fastrand::u64(..=phase)))?;
 
     let struck = BootClock.now();
     let recovered = match (fault, fault.outage(granted)) {
         (_, Some(away)) => {
             system.stop_backend(leader)?;
-            thread::sleep(away);
+            interrupt.sleep(away)?;
             system.cont_backend(leader)?;
             let back = BootClock.now();
             let recovered = prober.wait_for(limit, |ack| ack.begun > back);
             // Somebody may take over only now.
-            thread::sleep(granted.min(Duration::from_secs(2)));
+            interrupt.sleep(granted.min(Duration::from_secs(2)))?;
             recovered
         }
         (Fault::Stop, _) => {
             system.stop(leader)?;
             let recovered = prober.wait_for(limit, |ack| ack.node != leader);
-            thread::sleep(AFTER);
+            interrupt.sleep(AFTER)?;
             system.cont(leader)?;
             // It finds out that it does not lead any more, or goes on writing.
-            thread::sleep(granted.min(Duration::from_secs(1)));
+            interrupt.sleep(granted.min(Duration::from_secs(1)))?;
             recovered
         }
         (Fault::HandOver, _) => {
@@ -66,9 +72,11 @@ pub(super) fn play(
             prober.wait_for(limit, |ack| ack.node != leader)
         }
     };
-    thread::sleep(AFTER);
+    interrupt.sleep(AFTER)?;
     // Whoever was back for a moment only is waited for again.
     let recovered = recovered && prober.leader(limit).is_ok();
+    // Then there was nothing that could have been seen.
+    interrupt.check()?;
     let ended = BootClock.now();
     let seen = prober.finish();
     let gap = longest_gap(&seen.acks, struck, ended).context("nobody wrote before the fault")?;

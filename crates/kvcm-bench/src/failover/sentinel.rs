@@ -1,6 +1,6 @@
 //! Redis Sentinel: a master, two replicas, three sentinels.
 
-use std::{thread, time::Duration};
+use std::time::Duration;
 
 use anyhow::bail;
 use kvcm_testkit::{RedisServer, start_sentinels};
@@ -9,6 +9,7 @@ use super::{
     setting::Setting,
     system::{System, Target},
 };
+use crate::interrupt::Interrupt;
 
 /// What the sentinels call it.
 pub(super) const MASTER: &str = "bench";
@@ -24,7 +25,7 @@ pub(super) struct SentinelGroup {
 }
 
 impl SentinelGroup {
-    pub(super) fn start(setting: &Setting) -> anyhow::Result<Self> {
+    pub(super) fn start(setting: &Setting, interrupt: &Interrupt) -> anyhow::Result<Self> {
         // A replica's first copy is not to wait for others; it has nothing to do with a failover.
         let common = ["--repl-diskless-sync-delay", "0"];
         let master = RedisServer::start(&common)?;
@@ -34,7 +35,7 @@ impl SentinelGroup {
             let args = [&common[..], &["--replicaof", &of]].concat();
             servers.push(RedisServer::start(&args)?);
         }
-        wait_until("replicas have no copy", || {
+        wait_until("replicas have no copy", interrupt, || {
             for replica in &servers[1..] {
                 let info = replica.command(&["INFO", "replication"])?;
                 if !info.contains("master_link_status:up") {
@@ -53,7 +54,7 @@ impl SentinelGroup {
             setting.lease_ms()
         );
         let sentinels = start_sentinels(3, MASTER, servers[0].address(), &config)?;
-        wait_until("sentinels do not know the replicas", || {
+        wait_until("sentinels do not know the replicas", interrupt, || {
             for sentinel in &sentinels {
                 let known = sentinel.command(&["SENTINEL", "REPLICAS", MASTER])?;
                 if known.lines().filter(|line| *line == "runid").count() != 2 {
@@ -121,12 +122,16 @@ impl System for SentinelGroup {
     }
 }
 
-fn wait_until(not_yet: &str, is_so: impl Fn() -> anyhow::Result<bool>) -> anyhow::Result<()> {
+fn wait_until(
+    not_yet: &str,
+    interrupt: &Interrupt,
+    is_so: impl Fn() -> anyhow::Result<bool>,
+) -> anyhow::Result<()> {
     for _ in 0..LOOKS_MAX {
         if is_so()? {
             return Ok(());
         }
-        thread::sleep(LOOK);
+        interrupt.sleep(LOOK)?;
     }
     bail!("{not_yet} after {:?}", LOOK * LOOKS_MAX)
 }

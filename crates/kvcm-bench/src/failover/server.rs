@@ -6,7 +6,6 @@ use std::{
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
     path::PathBuf,
     process::{Command, Stdio},
-    thread,
     time::Duration,
 };
 
@@ -15,6 +14,7 @@ use rustix::process::Signal;
 use tempfile::TempDir;
 
 use super::{Kind, daemon::Daemon, setting::Setting};
+use crate::interrupt::Interrupt;
 
 const LOOK: Duration = Duration::from_millis(20);
 const LOOKS_MAX: u32 = 3000;
@@ -30,7 +30,7 @@ pub(super) struct Server {
 }
 
 impl Server {
-    pub(super) fn start(setting: &Setting) -> anyhow::Result<Self> {
+    pub(super) fn start(setting: &Setting, interrupt: &Interrupt) -> anyhow::Result<Self> {
         let dir = TempDir::with_prefix("kvcm-failover-")?;
         let address = free()?;
         let mut command = match setting.kind {
@@ -52,7 +52,7 @@ impl Server {
                     _dir: dir,
                 });
             }
-            thread::sleep(LOOK);
+            interrupt.sleep(LOOK)?;
         }
         bail!("{name} does not serve after {:?}", LOOK * LOOKS_MAX)
     }

@@ -3,6 +3,7 @@
 use std::{net::SocketAddr, time::Duration};
 
 use super::{Kind, group::Group, kvcm::Kvcm, sentinel::SentinelGroup, server, setting::Setting};
+use crate::interrupt::Interrupt;
 
 /// Where the prober writes, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,11 +61,11 @@ pub(super) trait System {
 }
 
 /// Starts a system, and waits until all nodes take part.
-pub(super) fn start(setting: &Setting) -> anyhow::Result<Box<dyn System>> {
+pub(super) fn start(setting: &Setting, interrupt: &Interrupt) -> anyhow::Result<Box<dyn System>> {
     Ok(match setting.kind {
-        Kind::KvcmFile | Kind::KvcmRedis => Box::new(Kvcm::start(setting)?),
-        Kind::Etcd | Kind::Zookeeper | Kind::Plain => Box::new(Group::start(setting)?),
-        Kind::Sentinel => Box::new(SentinelGroup::start(setting)?),
+        Kind::KvcmFile | Kind::KvcmRedis => Box::new(Kvcm::start(setting, interrupt)?),
+        Kind::Etcd | Kind::Zookeeper | Kind::Plain => Box::new(Group::start(setting, interrupt)?),
+        Kind::Sentinel => Box::new(SentinelGroup::start(setting, interrupt)?),
     })
 }
 
