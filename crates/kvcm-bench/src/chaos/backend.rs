@@ -14,8 +14,16 @@ pub(super) struct Redis {
 impl Redis {
     pub(super) fn start() -> anyhow::Result<Self> {
         // Nothing is synced, which would stall it on a busy disk: what a killed process has written
-        // is not lost.
-        let args = ["--appendonly", "yes", "--appendfsync", "no"];
+        // is not lost. A new replica is not to wait five seconds for others to come: with
+        // `wait_replicas` nobody leads without it.
+        let args = [
+            "--appendonly",
+            "yes",
+            "--appendfsync",
+            "no",
+            "--repl-diskless-sync-delay",
+            "0",
+        ];
         let start = || RedisServer::start(&args).context("the run needs redis-server");
         let redis = Self {
             servers: [start()?, start()?],
