@@ -23,7 +23,12 @@ pub(crate) struct Soak {
 }
 
 /// Backend and store of the runs of a soak, in turn.
-const KINDS: [[&str; 2]; 3] = [["file", "local"], ["redis", "redis"], ["redis", "local"]];
+const KINDS: [[&str; 2]; 4] = [
+    ["file", "local"],
+    ["redis", "redis"],
+    ["redis", "local"],
+    ["file", "redis"],
+];
 
 /// A server that nothing keeps from serving and writing as a superseded leader.
 const BLIND: &str = "kvcm-server-blind";
