@@ -28,8 +28,12 @@ use crate::{
     stores::StoreSet,
 };
 
-/// Between two looks for the cluster's id.
+/// Between two looks for the cluster's id and at the stores.
 const LEARN: Duration = Duration::from_secs(1);
+
+/// The same once something has failed. A leader whose stores fail for a whole lease hands over, and
+/// one look is not to stand for a lease.
+const LEARN_AGAIN: Duration = Duration::from_millis(100);
 
 /// One call to a store during a promotion.
 const CALL: Duration = Duration::from_secs(5);
@@ -308,16 +312,18 @@ impl Reigns {
             cluster
                 .elector()
                 .set_stores_ok(probed.is_ok() && indexes.is_ok());
-            cluster.store_answered(match (&stored, probed) {
+            let answer = match (&stored, probed) {
                 // That the backend is away the election knows better, and it may pass in a moment.
                 (Err(error @ Error::Fatal { .. }), _) => Err(error.to_string()),
                 (_, Err(error)) => Err(format!("registry: {error}")),
                 (_, Ok(())) => indexes,
-            });
+            };
+            let pause = until_the_next_look(&answer);
+            cluster.store_answered(answer);
             if let Err(error) = self.follow_id(cluster, stored).await {
                 tracing::debug!(%error, "cannot read or keep the cluster's id");
             }
-            let next = self.parts.clock.now() + LEARN;
+            let next = self.parts.clock.now() + pause;
             self.parts.timer.sleep_until(next).await;
         }
     }
@@ -496,5 +502,26 @@ fn claim_failed(store: &str, error: ClaimError) -> PromoteError {
             PromoteError::Failed(format!("{store}: {refused}; {OTHER_CLUSTER}"))
         }
         error => PromoteError::Failed(format!("{store}: {error}")),
+    }
+}
+
+/// How long `answer` may be gone by.
+fn until_the_next_look(answer: &Result<(), String>) -> Duration {
+    match answer {
+        Ok(()) => LEARN,
+        Err(_) => LEARN_AGAIN,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_that_failed_is_looked_at_again_well_within_a_short_lease() {
+        let short = Duration::from_secs(1);
+        let failed = Err("registry: it does not answer".to_owned());
+        assert!(until_the_next_look(&failed) <= short / 4);
+        assert!(until_the_next_look(&Ok(())) > until_the_next_look(&failed));
     }
 }
