@@ -39,9 +39,10 @@ impl Naming {
         }
     }
 
-    /// The directories of one spec that are known to be there.
-    pub(crate) fn made(&self, spec: u16) -> Option<&MadeDirectories> {
-        self.made.get(usize::from(spec))
+    /// The directories of one spec that are known to be there, and how its places are called.
+    pub(crate) fn made(&self, spec: u16) -> Option<(&UriTemplate, &MadeDirectories)> {
+        let spec = usize::from(spec);
+        Some((self.templates.get(spec)?, self.made.get(spec)?))
     }
 
     /// The URI of one spec of a location.

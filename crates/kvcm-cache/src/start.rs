@@ -9,8 +9,8 @@ use kvcm_registry::Group;
 
 use self::creation::Failed;
 use crate::{
-    CacheManager, Capacity, Error, ReplySink, RequestOutcome, Result, Run, SessionId, Skipped,
-    StartRequest,
+    CacheManager, Capacity, Error, ErrorKind, ReplySink, RequestOutcome, Result, Run, SessionId,
+    Skipped, StartRequest,
     answered::StartedBefore,
     home::Home,
     manager::{BLOCKS, Shared, has_blocks, require},
@@ -178,7 +178,13 @@ impl CacheManager {
             let now = shared.clock.now();
             shared.answered.settle(recorded, stored, now);
         };
-        self.log.commit(&ops, settle).await?;
+        if let Err(error) = self.log.commit(&ops, settle).await {
+            // Whoever reads the journal may find the places in it unless it is certain.
+            if error.kind() == ErrorKind::NotStored {
+                self.remove_files(&granted).await;
+            }
+            return Err(error);
+        }
         Ok(Started {
             session_id,
             skipped,

@@ -173,6 +173,33 @@ async fn files_are_there_when_the_storage_wants_them_touched() {
     }
 }
 
+/// Files below a directory, without those of checks.
+fn files(directory: &Path) -> Vec<std::path::PathBuf> {
+    let entries = fs::read_dir(directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let (directories, mut found): (Vec<_>, Vec<_>) = entries.partition(|path| path.is_dir());
+    found.extend(directories.iter().flat_map(|path| files(path)));
+    found
+}
+
+#[tokio::test]
+async fn files_of_a_start_that_the_journal_refuses_go_again() {
+    let dir = TempDir::new().unwrap();
+    let f = Fixture::empty(Arc::new(ManualClock::default()), Config::default()).await;
+    f.simple_in(hf3fs(dir.path())).await;
+    f.start(&[1, 2, 3]).await.unwrap();
+    let before = files(dir.path());
+    assert_eq!(before.len(), 2);
+    f.journal.faults().refuse_submits(true);
+    let error = f.start(&[4, 5, 6]).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotStored);
+    assert_eq!(files(dir.path()), before);
+    f.journal.faults().heal();
+    f.start(&[4, 5, 6]).await.unwrap();
+    assert_eq!(files(dir.path()).len(), 4);
+}
+
 #[tokio::test]
 async fn a_storage_that_must_be_checked_takes_blocks_after_its_first_check() {
     let dir = TempDir::new().unwrap();

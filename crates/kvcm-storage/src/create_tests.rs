@@ -43,6 +43,78 @@ async fn a_directory_is_made_once_for_all_keys_of_a_grant() {
 }
 
 #[tokio::test]
+async fn most_grants_find_a_directory_that_was_made_ahead() {
+    let fixture = Fixture::new();
+    let made = MadeDirectories::default();
+    let grants = (0..200).map(|counter| Grant { epoch: 1, counter });
+    for grant in grants.clone() {
+        if !fixture.storage.has_directory(&made, grant) {
+            fixture.create_for("i", &made, grant).await.unwrap();
+        }
+        assert!(fixture.storage.has_directory(&made, grant));
+        let place = |template: &crate::UriTemplate| template.uri(1, grant, Part::Whole).place();
+        let path = fixture.path(&place(&fixture.storage.template("i", "tp0", 1)));
+        fs::write(path, "block").unwrap();
+    }
+    let trips = fixture.fault().count(Operation::OpenRoot);
+    assert!(trips < 25, "{trips} trips to the file system");
+    let directories = fs::read_dir(fixture.root.path().join("i/tp0")).unwrap();
+    assert!(directories.count() <= 200 + 16);
+    assert_eq!(fixture.fault().count(Operation::List), 0);
+}
+
+#[tokio::test]
+async fn the_directories_of_an_earlier_leader_are_found_by_one_look() {
+    let fixture = Fixture::new();
+    let grants = (0..100).map(|counter| Grant { epoch: 1, counter });
+    let earlier = MadeDirectories::default();
+    for grant in grants.clone() {
+        if !fixture.storage.has_directory(&earlier, grant) {
+            fixture.create_for("i", &earlier, grant).await.unwrap();
+        }
+    }
+    assert_eq!(fixture.fault().count(Operation::List), 0);
+    let directory = fixture.root.path().join("i/tp0");
+    fs::create_dir(directory.join("another")).unwrap();
+    let first = Grant {
+        epoch: 1,
+        counter: 0,
+    };
+    let name = String::from_utf8(first.directory().to_vec()).unwrap();
+    fs::remove_dir(directory.join(&name)).unwrap();
+    fs::write(directory.join(&name), "a file").unwrap();
+
+    let made = MadeDirectories::default();
+    let is_known = |grant| fixture.storage.has_directory(&made, grant);
+    for counter in [7, 1007, 8] {
+        let grant = Grant { counter, ..first };
+        fixture.create_for("i", &made, grant).await.unwrap();
+    }
+    assert!(!is_known(first), "it is a file");
+    let same = |grant: &Grant| grant.directory() == first.directory();
+    assert!(grants.filter(|grant| !same(grant)).all(is_known));
+    assert_eq!(fixture.fault().count(Operation::List), 1);
+}
+
+#[tokio::test]
+async fn what_cannot_be_made_ahead_costs_nothing_but_itself() {
+    let fixture = Fixture::new();
+    let (made, grant) = (MadeDirectories::default(), |counter| Grant {
+        epoch: 1,
+        counter,
+    });
+    let directory = fixture.root.path().join("i/tp0");
+    fixture.create_for("i", &made, grant(0)).await.unwrap();
+    // The one that would be made ahead with the next.
+    let name = String::from_utf8(grant(2).directory().to_vec()).unwrap();
+    fs::write(directory.join(&name), "a file").unwrap();
+    fixture.create_for("i", &made, grant(1)).await.unwrap();
+    assert!(!fixture.storage.has_directory(&made, grant(2)));
+    let error = fixture.create_for("i", &made, grant(2)).await.unwrap_err();
+    assert!(error.to_string().contains("ot a directory"), "{error}");
+}
+
+#[tokio::test]
 async fn what_an_operator_has_emptied_is_made_again() {
     let fixture = Fixture::new();
     let made = MadeDirectories::default();
@@ -66,9 +138,10 @@ async fn the_root_is_made_and_the_directory_that_it_is_in_is_not() {
         DataStorage::open("s", &settings).unwrap()
     };
     let create = async |storage: &DataStorage| {
-        let template = storage.template("i", "tp0", 1);
-        let place = template.uri(1, GRANT, Part::Whole).place();
-        storage.create(vec![place], [], GRANT, LONG).await
+        let (template, made) = (storage.template("i", "tp0", 1), MadeDirectories::default());
+        storage
+            .create([(&template, &made)], Vec::new(), GRANT, LONG)
+            .await
     };
     create(&open("root")).await.unwrap();
     assert!(dir.path().join("root/i/tp0").is_dir());
@@ -109,7 +182,7 @@ async fn files_are_made_where_that_is_asked_for_and_those_of_a_failed_call_go_ag
     let path = |key| dir.path().join("a/b").join(place(key).as_str());
     let create = |keys: &[i64]| {
         let places = keys.iter().map(|key| place(*key)).collect();
-        storage.create(places, [], GRANT, LONG)
+        storage.create([], places, GRANT, LONG)
     };
     create(&[1, 2]).await.unwrap();
     assert!(path(1).is_file() && path(2).is_file());

@@ -7,7 +7,7 @@ use thiserror::Error;
 use crate::{
     Deletion, Grant, Kind, Level, MadeDirectories, OpenError, Place, Problem, Settings, Space,
     UriTemplate,
-    create::{Failure, Weight, create},
+    create::{Failure, Wanted, Weight, create},
     delete::{DeletionCounts, delete},
     probe,
     root::Root,
@@ -172,16 +172,17 @@ impl DataStorage {
         root.is_none_or(|root| made.contains(grant, root.losses()))
     }
 
-    /// Makes the directories of the places, and the files themselves when
-    /// [`creates_files`](Self::creates_files). `made` are to know of the grant's directory
-    /// afterwards. It returns within the time that is given, also when the file system hangs.
+    /// Makes the directories of a grant for these specs, and the `files` when it
+    /// [`creates_files`](Self::creates_files): what a spec has made knows of its directory afterwards,
+    /// and of others that come next. It returns within the time that is given, also when the file
+    /// system hangs.
     ///
     /// # Errors
     /// [`CreateError`]; the storage may take no more blocks from then on.
-    pub async fn create(
+    pub async fn create<'a>(
         &self,
-        places: Vec<Place>,
-        made: impl IntoIterator<Item = &MadeDirectories>,
+        specs: impl IntoIterator<Item = (&'a UriTemplate, &'a MadeDirectories)>,
+        files: Vec<Place>,
         grant: Grant,
         within: Duration,
     ) -> Result<(), CreateError> {
@@ -189,10 +190,22 @@ impl DataStorage {
             return Ok(());
         };
         let losses = root.losses();
-        match create(root, places, self.with_files, within).await {
-            Ok(()) => {
-                for made in made {
-                    made.insert(grant, losses);
+        let (wanted, made): (Vec<_>, Vec<_>) = specs
+            .into_iter()
+            .map(|(template, made)| {
+                let wanted = Wanted {
+                    parent: template.directory().to_owned(),
+                    number: grant.directory_number(),
+                    ahead: made.take_ahead(grant),
+                    looks: !made.has_looked(losses),
+                };
+                (wanted, made)
+            })
+            .unzip();
+        match create(root, wanted, files, within).await {
+            Ok(known) => {
+                for (made, known) in made.into_iter().zip(known) {
+                    made.learn(&known, losses);
                 }
                 Ok(())
             }

@@ -9,6 +9,7 @@ use crate::{
     disk::Disk,
     pool::{Call, Lane, NoAnswer},
     root::Root,
+    way::{Blocked, Way},
 };
 
 /// What became of one place that was to be deleted. Deleting again is always safe: no place is
@@ -127,66 +128,62 @@ fn delete_all(
     end: impl Fn(usize, Deletion),
 ) {
     let disk = &root.disk;
+    let directory = |at: &usize| places[*at].split().0;
     let mut order: Vec<usize> = (0..places.len()).collect();
-    order.sort_unstable_by_key(|at| &places[*at]);
-    // The directory of the last file.
-    let mut open: Option<(&str, Opened)> = None;
-    for at in order {
-        if !begin(at) {
+    // They mostly come in this order.
+    order.sort_by(|a, b| directory(a).cmp(directory(b)));
+    let mut way = Way::new(disk);
+    for neighbours in order.chunk_by(|a, b| directory(a) == directory(b)) {
+        let first = neighbours[0];
+        if !begin(first) {
             return;
         }
-        let (directory, name) = places[at].split();
-        if open.as_ref().is_none_or(|(path, _)| *path != directory) {
-            let opened = Opened::new(disk, directory);
-            if matches!(opened, Opened::Absent) {
-                // It was made before the place was handed out.
-                root.lost();
+        let opened = Opened::new(root, &mut way, directory(&first));
+        for at in neighbours.iter().copied() {
+            if at != first && !begin(at) {
+                return;
             }
-            open = Some((directory, opened));
+            let outcome = match &opened {
+                Opened::There(handle) => match disk.remove(handle, places[at].split().1) {
+                    Ok(()) => Deletion::Deleted,
+                    Err(error) => failed(disk, &places[at], &error),
+                },
+                Opened::Failed(error) => Deletion::Failed {
+                    error: error.clone(),
+                },
+                Opened::Absent => Deletion::Absent,
+            };
+            end(at, outcome);
         }
-        let opened = open.as_ref().map(|(_, opened)| opened);
-        let outcome = match opened {
-            Some(Opened::There(handle)) => match disk.remove(handle, name) {
-                Ok(()) => Deletion::Deleted,
-                Err(error) => failed(disk, &places[at], &error),
-            },
-            Some(Opened::Failed(error)) => Deletion::Failed {
-                error: error.clone(),
-            },
-            Some(Opened::Absent) | None => Deletion::Absent,
-        };
-        end(at, outcome);
     }
 }
 
 /// What there is under the name of a directory.
-enum Opened {
-    There(OwnedFd),
+enum Opened<'a> {
+    There(&'a OwnedFd),
     Absent,
     Failed(String),
 }
 
-impl Opened {
-    fn new(disk: &Disk, path: &str) -> Self {
-        let failed = |error: io::Error| {
-            let root = disk.root().display();
-            Self::Failed(format!("cannot open {root}/{path}: {error}"))
-        };
-        // That the root is not there does not mean that its files are gone: it may be a mount.
-        let mut handle = match disk.open_root() {
-            Ok(handle) => handle,
-            Err(error) => {
-                return Self::Failed(format!("the root {}: {error}", disk.root().display()));
+impl<'a> Opened<'a> {
+    fn new(root: &Root, way: &'a mut Way<'_>, path: &str) -> Self {
+        let disk = &root.disk;
+        match way.to(path) {
+            Ok(handle) => Self::There(handle),
+            Err(Blocked::Below(error)) if error.kind() == io::ErrorKind::NotFound => {
+                // It was made before the place was handed out.
+                root.lost();
+                Self::Absent
             }
-        };
-        for segment in path.split('/') {
-            handle = match disk.open_directory(&handle, segment) {
-                Ok(handle) => handle,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => return Self::Absent,
-                Err(error) => return failed(error),
-            };
+            Err(Blocked::Below(error)) => {
+                let root = disk.root().display();
+                Self::Failed(format!("cannot open {root}/{path}: {error}"))
+            }
+            // That the root is not there does not mean that its files are gone: it may be a mount.
+            Err(Blocked::Root(error)) => {
+                Self::Failed(format!("the root {}: {error}", disk.root().display()))
+            }
         }
-        Self::There(handle)
     }
 }
 

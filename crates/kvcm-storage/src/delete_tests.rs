@@ -66,9 +66,11 @@ async fn each_outcome_stands_where_its_place_stood() {
     let counts = fixture.storage.status().deletions;
     assert_eq!((counts.deleted, counts.absent), (3, 7));
     assert!(fixture.path(&neighbour).exists());
-    // Files of one directory share its opening: a, b, never.
+    // All share the root, and files of one directory what leads to it: three segments for each of
+    // a and b, and one for what was never there.
     let fault = fixture.fault();
-    assert_eq!(fault.count(Operation::OpenRoot), 2 * 3);
+    assert_eq!(fault.count(Operation::OpenRoot), 2);
+    assert_eq!(fault.count(Operation::OpenDirectory), 2 * (3 + 3 + 1));
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use std::{
 };
 
 use rustix::{
-    fs::{AtFlags, CWD, Mode, OFlags, StatVfsMountFlags},
+    fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, StatVfsMountFlags},
     io::Errno,
 };
 
@@ -37,6 +37,7 @@ pub(crate) enum Operation {
     OpenRoot,
     OpenDirectory,
     MakeDirectory,
+    List,
     Space,
     Write,
     Remove,
@@ -104,7 +105,11 @@ impl Disk {
     }
 
     /// A directory in another one.
-    pub(crate) fn open_directory(&self, parent: impl AsFd, name: &str) -> io::Result<OwnedFd> {
+    pub(crate) fn open_directory(
+        &self,
+        parent: impl AsFd,
+        name: impl rustix::path::Arg,
+    ) -> io::Result<OwnedFd> {
         self.ask(Operation::OpenDirectory)?;
         let flags = DIRECTORY | OFlags::NOFOLLOW;
         Ok(rustix::fs::openat(parent, name, flags, Mode::empty())?)
@@ -124,12 +129,37 @@ impl Disk {
         self.open_directory(parent, name)
     }
 
-    fn make_directory(&self, parent: impl AsFd, name: impl rustix::path::Arg) -> io::Result<()> {
+    /// Makes a directory in another one, if nothing has its name. Says whether that was so.
+    pub(crate) fn make_directory(
+        &self,
+        parent: impl AsFd,
+        name: impl rustix::path::Arg,
+    ) -> io::Result<bool> {
         self.ask(Operation::MakeDirectory)?;
         match rustix::fs::mkdirat(parent, name, DIRECTORY_MODE) {
-            Ok(()) | Err(Errno::EXIST) => Ok(()),
+            Ok(()) => Ok(true),
+            Err(Errno::EXIST) => Ok(false),
             Err(errno) => Err(errno.into()),
         }
+    }
+
+    /// Shows the names of the directories in a directory.
+    pub(crate) fn list_directories(
+        &self,
+        directory: impl AsFd,
+        mut show: impl FnMut(&[u8]),
+    ) -> io::Result<()> {
+        self.ask(Operation::List)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let readable = rustix::fs::openat(directory, ".", flags, Mode::empty())?;
+        for entry in Dir::new(readable)? {
+            let entry = entry?;
+            // Some file systems do not tell the type; such ones are looked at one by one.
+            if entry.file_type() == FileType::Directory {
+                show(entry.file_name().to_bytes());
+            }
+        }
+        Ok(())
     }
 
     /// Makes a file when there is none.

@@ -26,16 +26,28 @@ impl Grant {
         ((mixed ^ (mixed >> 31)) >> 52) as usize
     }
 
-    /// The name of that directory: three hex digits.
+    /// The name of that directory.
     pub(crate) const fn directory(self) -> [u8; 3] {
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        let number = self.directory_number();
-        [
-            DIGITS[number >> 8],
-            DIGITS[(number >> 4) & 15],
-            DIGITS[number & 15],
-        ]
+        directory_name(self.directory_number())
     }
+}
+
+/// The name of a directory of that number: three hex digits.
+pub(crate) const fn directory_name(number: usize) -> [u8; 3] {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    [
+        DIGITS[(number >> 8) & 15],
+        DIGITS[(number >> 4) & 15],
+        DIGITS[number & 15],
+    ]
+}
+
+/// The number of the directory of that name, if it is one.
+pub(crate) fn directory_of_name(name: &[u8]) -> Option<usize> {
+    let name: [u8; 3] = name.try_into().ok()?;
+    let number = usize::from_str_radix(std::str::from_utf8(&name).ok()?, 16).ok()?;
+    // Upper case and signs are others' names.
+    (directory_name(number) == name).then_some(number)
 }
 
 #[cfg(test)]
@@ -56,6 +68,16 @@ mod tests {
     }
 
     const NAMES: [&str; 4] = ["c42", "204", "e7b", "cd7"];
+
+    #[test]
+    fn numbers_and_names_of_directories_are_one_to_one() {
+        for number in 0..DIRECTORIES {
+            assert_eq!(directory_of_name(&directory_name(number)), Some(number));
+        }
+        for name in ["", "c4", "C42", "+42", "c422", "xyz", "=probe"] {
+            assert_eq!(directory_of_name(name.as_bytes()), None, "{name}");
+        }
+    }
 
     /// The most files in one directory when `grants` writes of `keys` keys each are there.
     fn fullest(grants: impl Iterator<Item = Grant>, keys: usize) -> usize {

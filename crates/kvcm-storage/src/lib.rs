@@ -37,6 +37,7 @@ mod space;
 mod template;
 #[cfg(test)]
 mod test_support;
+mod way;
 
 pub use data_storage::{CreateError, DataStorage, Status, Unavailable};
 pub use delete::{Deletion, DeletionCounts};

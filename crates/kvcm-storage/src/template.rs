@@ -43,6 +43,11 @@ impl UriTemplate {
         }
     }
 
+    /// What the directories of its files are in, below the storage's root.
+    pub(crate) fn directory(&self) -> &str {
+        self.head[self.place..].trim_end_matches('/')
+    }
+
     /// What its places are.
     pub const fn form(&self) -> Form {
         self.form

@@ -52,8 +52,19 @@ impl Fixture {
         instance: &str,
         made: &MadeDirectories,
     ) -> Result<(), crate::CreateError> {
-        let places = vec![self.place(instance, 1)];
-        self.storage.create(places, [made], GRANT, LONG).await
+        self.create_for(instance, made, GRANT).await
+    }
+
+    /// The same for another grant.
+    pub(crate) async fn create_for(
+        &self,
+        instance: &str,
+        made: &MadeDirectories,
+        grant: Grant,
+    ) -> Result<(), crate::CreateError> {
+        let template = self.storage.template(instance, "tp0", 1);
+        let specs = [(&template, made)];
+        self.storage.create(specs, Vec::new(), grant, LONG).await
     }
 
     pub(crate) fn fault(&self) -> &Fault {

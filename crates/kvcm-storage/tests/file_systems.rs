@@ -106,7 +106,8 @@ fn place(storage: &DataStorage) -> Place {
 
 async fn create(storage: &DataStorage) {
     let made = MadeDirectories::default();
-    let created = storage.create(vec![place(storage)], [&made], GRANT, LONG);
+    let template = storage.template("i", "tp0", 1);
+    let created = storage.create([(&template, &made)], Vec::new(), GRANT, LONG);
     created.await.unwrap();
 }
 

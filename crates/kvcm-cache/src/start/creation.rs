@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kvcm_index::{Grant, Location, State};
-use kvcm_storage::{CreateError, MadeDirectories, Place};
+use kvcm_storage::{CreateError, MadeDirectories, Place, UriTemplate};
 
 use super::{Granted, Prepared, Wanted};
 use crate::{
@@ -27,12 +27,8 @@ impl CacheManager {
         loop {
             let prepared = self.prepare(request, &failed)?;
             let granted = &prepared.granted;
-            let missing = granted.storage.as_ref().map(|(known, naming)| Missing {
-                granted,
-                known,
-                naming,
-            });
-            let Some(missing) = missing.filter(Missing::is_something) else {
+            let missing = Missing::of(granted).filter(Missing::is_something);
+            let Some(missing) = missing else {
                 return Ok(prepared);
             };
             let reserved = Reserved::of(&self.shared, granted);
@@ -51,6 +47,26 @@ impl CacheManager {
     }
 }
 
+impl CacheManager {
+    /// Removes the files that were made for a start that never happened: nobody was told of them.
+    pub(super) async fn remove_files(&self, granted: &Granted) {
+        let missing = Missing::of(granted).filter(|missing| missing.known.data.creates_files());
+        let Some(missing) = missing else {
+            return;
+        };
+        let (data, within) = (&missing.known.data, self.config.storage_timeout);
+        let removed = data.delete(missing.files(), within, || true).await;
+        let left = match removed {
+            Ok(outcomes) => outcomes.iter().filter(|outcome| !outcome.is_done()).count(),
+            Err(_) => granted.len(),
+        };
+        if left > 0 {
+            let storage = data.name();
+            tracing::warn!(left, storage, "empty files of a start that failed are left");
+        }
+    }
+}
+
 /// What a start needs in its storage.
 struct Missing<'a> {
     granted: &'a Granted,
@@ -58,7 +74,17 @@ struct Missing<'a> {
     naming: &'a Arc<Naming>,
 }
 
-impl Missing<'_> {
+impl<'a> Missing<'a> {
+    /// What this start needs; nothing when no key was new.
+    fn of(granted: &'a Granted) -> Option<Self> {
+        let (known, naming) = granted.storage.as_ref()?;
+        Some(Self {
+            granted,
+            known,
+            naming,
+        })
+    }
+
     fn grant(&self) -> kvcm_storage::Grant {
         kvcm_storage::Grant {
             epoch: self.granted.grant.epoch,
@@ -72,29 +98,26 @@ impl Missing<'_> {
         data.creates_files() || self.missing().next().is_some()
     }
 
-    /// The specs whose directories are not known to be there; they may come twice.
-    fn missing(&self) -> impl Iterator<Item = (u16, &MadeDirectories)> {
+    /// The specs whose directories are not known to be there, with these directories.
+    fn missing(&self) -> impl Iterator<Item = (&UriTemplate, &MadeDirectories)> {
         let specs = &self.granted.home.specs;
         let sets = self.granted.wanted.sets();
         let specs = sets.flat_map(|set| specs.specs(set).iter().copied());
-        let made = specs.filter_map(|spec| Some((spec, self.naming.made(spec)?)));
+        let made = specs.filter_map(|spec| self.naming.made(spec));
         made.filter(|(_, made)| !self.known.data.has_directory(made, self.grant()))
     }
 
     async fn create(&self, within: std::time::Duration) -> Result<(), CreateError> {
-        let made: Vec<&MadeDirectories> = self.missing().map(|(_, made)| made).collect();
-        let mut places = match self.known.data.creates_files() {
-            true => self.files(),
-            // One file of each spec tells the directory of all.
-            false => {
-                let first = |(spec, _)| self.place(spec, 0);
-                self.missing().filter_map(first).collect()
-            }
-        };
-        places.sort_unstable();
-        places.dedup();
+        let mut specs: Vec<_> = self.missing().collect();
+        // Sets of specs share some.
+        specs.sort_unstable_by_key(|(_, made)| std::ptr::from_ref(*made));
+        specs.dedup_by_key(|(_, made)| std::ptr::from_ref(*made));
         let data = &self.known.data;
-        data.create(places, made, self.grant(), within).await
+        let files = match data.creates_files() {
+            true => self.files(),
+            false => Vec::new(),
+        };
+        data.create(specs, files, self.grant(), within).await
     }
 
     fn files(&self) -> Vec<Place> {
@@ -103,6 +126,9 @@ impl Missing<'_> {
             let specs = self.granted.home.specs.specs(self.granted.wanted.of(at));
             places.extend(specs.iter().filter_map(|spec| self.place(*spec, at)));
         }
+        // Those that keys share are there for each of them.
+        places.sort_unstable();
+        places.dedup();
         places
     }
 
