@@ -58,6 +58,8 @@ struct Inner<I> {
     /// The grants of the open ones.
     grants: HashSet<Grant>,
     deadlines: BTreeSet<(Moment, SessionId)>,
+    /// When the expiry is going to look: a deadline that is not sooner need not wake it.
+    next_look: Moment,
     ended: HashMap<SessionId, Success>,
     /// When each of `ended` is forgotten, oldest first.
     forget: VecDeque<(Moment, SessionId)>,
@@ -88,6 +90,7 @@ impl<I> Sessions<I> {
                 open: HashMap::new(),
                 grants: HashSet::new(),
                 deadlines: BTreeSet::new(),
+                next_look: Moment::NEVER,
                 ended: HashMap::new(),
                 forget: VecDeque::new(),
                 forgotten: 0,
@@ -241,14 +244,16 @@ impl<I> Sessions<I> {
             .collect()
     }
 
-    /// When the next session's time is up; never without one.
+    /// When the next session's time is up; never without one. The caller looks then, or asks again
+    /// when that [has moved forward](Self::moved_forward).
     pub(crate) fn next_deadline(&self) -> Moment {
-        let inner = self.inner.lock();
+        let mut inner = self.inner.lock();
         let first = inner.deadlines.first();
-        first.map_or(Moment::NEVER, |(deadline, _)| *deadline)
+        inner.next_look = first.map_or(Moment::NEVER, |(deadline, _)| *deadline);
+        inner.next_look
     }
 
-    /// Returns when the first deadline has moved forward since the last return.
+    /// Returns when a deadline has come that is sooner than all before, since the last return.
     pub(crate) async fn moved_forward(&self) {
         self.earlier.notified().await;
     }
@@ -260,9 +265,9 @@ impl<I> Sessions<I> {
     }
 
     fn arm(&self, inner: &mut Inner<I>, id: SessionId, deadline: Moment) {
-        let first = inner.deadlines.first().map(|(first, _)| *first);
         inner.deadlines.insert((deadline, id));
-        if first.is_none_or(|first| deadline < first) {
+        if deadline < inner.next_look {
+            inner.next_look = deadline;
             self.earlier.notify_one();
         }
     }
@@ -348,6 +353,37 @@ mod tests {
         sessions.close(id(1), None, at(12));
         assert_eq!(sessions.next_deadline(), Moment::NEVER);
         assert_eq!(sessions.len(), 0);
+    }
+
+    /// Whether the expiry would be woken now.
+    fn wakes(sessions: &Sessions<()>) -> bool {
+        let mut moved = std::pin::pin!(sessions.moved_forward());
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        moved.as_mut().poll(&mut context).is_ready()
+    }
+
+    #[test]
+    fn only_a_deadline_that_is_sooner_than_the_next_look_wakes_the_expiry() {
+        let sessions = Sessions::new();
+        let open = |number: u64, life| {
+            sessions.open(id(number), session(&[1], life), at(0));
+        };
+        open(1, 10);
+        assert!(wakes(&sessions));
+        assert_eq!(sessions.next_deadline(), at(10));
+        // One session after the other, as of a single writer.
+        for number in 2..5 {
+            sessions.close(id(number - 1), None, at(0));
+            open(number, 10 + number);
+            assert!(!wakes(&sessions), "it looks at 10 and asks then");
+        }
+        open(5, 9);
+        assert!(wakes(&sessions));
+        sessions.close(id(5), None, at(0));
+        assert_eq!(sessions.next_deadline(), at(14));
+        open(6, 13);
+        open(7, 13);
+        assert!(wakes(&sessions) && !wakes(&sessions));
     }
 
     #[test]
