@@ -9,7 +9,7 @@ use kvcm_index::{BlockIndex, Grant, Location, State};
 use kvcm_registry::Instance;
 
 use crate::{
-    deletion::{Backlog, SharedFiles},
+    deletion::{Backlog, Freed, SharedFiles},
     naming::{Named, Namings},
     ops::DefineInstance,
     specs::SpecSets,
@@ -82,10 +82,19 @@ impl Home {
     ) -> R {
         let (mut freed, mut left, mut gone) = (ByType::default(), ByType::default(), 0);
         let result = remove(&mut |_, location| {
-            self.count(storages, location, &mut freed);
-            if location.state() == State::Deleting {
-                self.count(storages, location, &mut left);
-                gone += 1;
+            let was_leaving = location.state() == State::Deleting;
+            gone += usize::from(was_leaving);
+            let Some(known) = storages.get(location.storage()) else {
+                return;
+            };
+            let bytes = self.specs.bytes(location.specs());
+            let of_it = match known.data.keys_per_file() {
+                0 | 1 => Freed { bytes, left: bytes },
+                keys => self.files.settle(location, bytes, keys),
+            };
+            freed.add(known.kind(), of_it.bytes);
+            if was_leaving {
+                left.add(known.kind(), of_it.left);
             }
         });
         self.usage.give_back(freed, left);
@@ -98,6 +107,12 @@ impl Home {
         let mut bytes = ByType::default();
         for (_, location) in locations {
             self.count(storages, location, &mut bytes);
+            if let Some(known) = storages.get(location.storage())
+                && known.data.keys_per_file() > 1
+            {
+                let with_it = self.files.leave(location, known.data.keys_per_file());
+                bytes.add(known.kind(), with_it);
+            }
         }
         self.usage.leave(bytes);
         self.leaving.fetch_add(locations.len(), Ordering::Relaxed);
@@ -117,15 +132,13 @@ impl Home {
     /// Adds up what the index holds, as a recovery has filled it, and notes what is on its way out.
     pub(crate) fn take_stock(&self, storages: &List) {
         let (mut bytes, mut leaving, mut count) = (ByType::default(), ByType::default(), 0);
-        self.index.scan(0, usize::MAX, |_, locations, _| {
+        self.index.scan(0, usize::MAX, |key, locations, _| {
             for location in locations {
                 self.count(storages, location, &mut bytes);
                 if let Some(known) = storages.get(location.storage())
                     && known.data.keys_per_file() > 1
                 {
-                    let (grant, position) = (location.grant(), location.position());
-                    self.files
-                        .insert(grant, position, known.data.keys_per_file());
+                    self.files.insert(location, key, known.data.keys_per_file());
                 }
                 if location.state() == State::Deleting {
                     self.count(storages, location, &mut leaving);
@@ -138,12 +151,13 @@ impl Home {
         self.leaving.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// Notes that the `count` locations of a grant live in files that they share.
-    pub(crate) fn share_files(&self, storage: &Known, grant: Grant, count: usize) {
+    /// Notes that the locations of a grant live in files that they share.
+    pub(crate) fn share_files(&self, storage: &Known, grant: Grant, keys: &[i64]) {
         let keys_per_file = storage.data.keys_per_file();
         if keys_per_file > 1 {
-            for position in (0..).take(count) {
-                self.files.insert(grant, position, keys_per_file);
+            for (position, key) in (0..).zip(keys) {
+                let location = Location::new(grant, position, storage.number, 0, State::Writing);
+                self.files.insert(&location, *key, keys_per_file);
             }
         }
     }

@@ -157,7 +157,7 @@ impl CacheManager {
             if stored {
                 if let Some(storage) = storage {
                     storage.set_defined();
-                    home.share_files(&storage, grant, keys.len());
+                    home.share_files(&storage, grant, &keys);
                 }
                 home.set_defined();
                 shared.stats.sessions_started.add(1);

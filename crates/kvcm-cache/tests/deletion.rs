@@ -193,6 +193,7 @@ async fn a_shared_file_goes_with_the_last_of_its_blocks() {
     // Two specs: keys 1 to 4 share two files, key 5 has two of its own.
     b.remove(&[2, 5]).await.unwrap();
     b.pass(SECOND).await;
+    assert_eq!(b.bytes(), 8 * 1024, "those of key 2 are still there");
     let first = &paths[..2];
     assert_eq!(
         (there(first), there(&paths[8..])),
@@ -200,15 +201,38 @@ async fn a_shared_file_goes_with_the_last_of_its_blocks() {
     );
     assert_eq!(b.prefix(&[3]).len(), 1);
     b.f.fail_over().await;
+    assert_eq!(b.bytes(), 6 * 1024, "the next leader knows of blocks only");
     b.remove(&[1, 4]).await.unwrap();
     b.pass(SECOND).await;
     assert_eq!(there(first), [true; 2], "key 3 lives in it");
+    assert_eq!(b.bytes(), 6 * 1024);
     b.remove(&[3]).await.unwrap();
     b.f.fail_over().await;
     b.pass(Duration::ZERO).await;
     b.pass(SECOND).await;
     assert_eq!(there(first), [false; 2]);
-    assert_eq!(b.cache.counts().keys, 0);
+    assert_eq!((b.cache.counts().keys, b.bytes()), (0, 0));
+}
+
+#[tokio::test]
+async fn the_bytes_of_a_shared_file_are_free_when_its_last_block_has_gone() {
+    let b = Bench::with(4, Config::default()).await;
+    let staying = |b: &Bench| {
+        let usage = b.cache.group_usage();
+        let of = |bytes: fn(&kvcm_cache::GroupBytes) -> u64| usage.iter().map(bytes).sum::<u64>();
+        (of(|group| group.staying), of(|group| group.leaving))
+    };
+    b.fill(&[1, 2, 3, 4]).await;
+    b.remove(&[1, 2]).await.unwrap();
+    assert_eq!(staying(&b), (4 * 1024, 4 * 1024));
+    b.pass(SECOND).await;
+    assert_eq!(staying(&b), (8 * 1024, 0), "nothing has become free");
+    b.remove(&[3]).await.unwrap();
+    assert_eq!(staying(&b), (6 * 1024, 2 * 1024));
+    b.remove(&[4]).await.unwrap();
+    assert_eq!(staying(&b), (0, 8 * 1024), "all will be free");
+    b.pass(SECOND).await;
+    assert_eq!(staying(&b), (0, 0));
 }
 
 #[tokio::test]

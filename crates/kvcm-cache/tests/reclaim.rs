@@ -323,3 +323,49 @@ async fn the_background_ends_when_another_leads() {
     assert!(background.await.unwrap().is_fenced());
     assert!(clock.now() > kvcm_clock::Moment::ZERO);
 }
+
+#[tokio::test]
+async fn files_that_blocks_share_go_as_a_whole_and_it_stops_at_the_mark() {
+    let clock = ManualClock::default();
+    let f = Fixture::empty(Arc::new(clock.clone()), Config::default()).await;
+    let root = tempfile::TempDir::new().unwrap();
+    let spec = kvcm_registry::FileSpec {
+        root_path: root.path().to_str().unwrap().to_owned(),
+        key_count_per_file: 4,
+    };
+    let storage = common::storage("nfs_01", kvcm_registry::StorageSpec::File(spec));
+    f.registry.add_storage(storage).await.unwrap();
+    let mut group = group(&["nfs_01"]);
+    half(&mut group);
+    f.registry.create_group(group).await.unwrap();
+    f.register("i1", &["tp0"], &[]).await;
+    let b = Bench { f, clock };
+    // 15 files of four blocks each; the first block of each is used again later.
+    for file in 0..15 {
+        let keys: Vec<i64> = (4 * file..4 * file + 4).collect();
+        b.write_to("i1", &keys).await;
+        b.clock.advance(Duration::from_secs(10));
+    }
+    for file in 0..15 {
+        assert_eq!(b.prefix(&[4 * file]).len(), 1);
+        b.clock.advance(Duration::from_secs(10));
+    }
+    // 60 blocks, and 49 are below the mark: 11 more of single blocks, three files.
+    let left = |b: &Bench| b.prefix(&(12..60).collect::<Vec<i64>>()).len();
+    assert_eq!(b.cache.reclaim().await.unwrap(), 12);
+    assert_eq!(b.cache.reclaim().await.unwrap(), 0, "it is on its way");
+    assert_eq!(left(&b), 48);
+    b.delete_all(&b.clock).await;
+    assert_eq!(b.cache.counts().bytes, 48 * BLOCK as u64);
+    assert_eq!(b.cache.reclaim().await.unwrap(), 0);
+    // A caller removes one block of each file: nothing is free, so eviction goes on with files.
+    let removed: Vec<i64> = (3..15).map(|file| 4 * file + 1).collect();
+    assert_eq!(b.remove(&removed).await.unwrap(), 12);
+    b.delete_all(&b.clock).await;
+    assert_eq!(b.cache.counts().bytes, 48 * BLOCK as u64);
+    b.write_to("i1", &[100, 101, 102, 103]).await;
+    assert_eq!(b.cache.reclaim().await.unwrap(), 3, "the rest of one file");
+    assert_eq!(b.cache.reclaim().await.unwrap(), 0);
+    b.delete_all(&b.clock).await;
+    assert_eq!(b.cache.counts().bytes, 48 * BLOCK as u64);
+}

@@ -47,6 +47,11 @@ impl Files {
         files
     }
 
+    /// How many there are, wherever they are now.
+    pub(super) const fn count(&self) -> usize {
+        self.owners.len()
+    }
+
     /// Takes the locations out of the list whose bytes may still be there, and the first reason.
     pub(super) fn failures(
         &self,
@@ -78,8 +83,7 @@ impl Files {
             at += 1;
             if left {
                 if self.keys_per_file > 1 {
-                    let (grant, position) = (location.grant(), location.position());
-                    home.files.insert(grant, position, self.keys_per_file);
+                    home.files.insert(location, *key, self.keys_per_file);
                 }
                 failures.locations.push((*key, *location));
             }

@@ -23,4 +23,4 @@ mod worker;
 pub(crate) use backlog::Backlog;
 pub(crate) use queue::{Batch, Queue};
 pub use run::Permit;
-pub(crate) use shared_files::SharedFiles;
+pub(crate) use shared_files::{Freed, Neighbours, SharedFiles};

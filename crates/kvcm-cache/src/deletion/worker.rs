@@ -98,7 +98,7 @@ impl Worker {
         let named = batch.home.named(&storages);
         let (known, naming) = (storages.get(batch.storage)?, named.get(batch.storage)?);
         let keys_per_file = known.data.keys_per_file();
-        let files = Files::new(&batch.home, naming, keys_per_file, &batch.locations);
+        let mut files = Files::new(&batch.home, naming, keys_per_file, &batch.locations);
         if self.shared.registry.storage(&known.storage.name).is_none() {
             if self.shared.deletions.note(batch.storage, true) {
                 tracing::warn!(
@@ -113,7 +113,7 @@ impl Worker {
             Ok(Vec::new())
         } else {
             let permit = Arc::clone(&self.permit);
-            let places = files.places.clone();
+            let places = std::mem::take(&mut files.places);
             // The batch is in `taken` all the while: whoever drops this future loses nothing, and
             // the files that blocks share are rebuilt below or by the next try.
             known.data.delete(places, WITHIN, move || permit()).await
@@ -121,7 +121,7 @@ impl Worker {
         let (outcomes, unavailable) = match outcomes {
             Ok(outcomes) => (outcomes, None),
             Err(error) => {
-                let nothing = vec![Deletion::NotBegun; files.places.len()];
+                let nothing = vec![Deletion::NotBegun; files.count()];
                 (nothing, Some(error.to_string()))
             }
         };

@@ -1,13 +1,14 @@
 //! Which blocks go, and their going.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use kvcm_index::{BlockIndex, Cutoff, Location};
 use kvcm_registry::{Group, StorageType};
 
 use super::mark::{Mark, type_quotas};
 use crate::{
-    CacheManager, Error, Result, events, home::Home, remove::Gone, stats::Stats, storages::List,
+    CacheManager, Error, Result, deletion::Neighbours, events, home::Home, remove::Gone,
+    stats::Stats, storages::List,
 };
 
 /// Keys that one batch of the journal evicts at most.
@@ -110,6 +111,7 @@ impl CacheManager {
             what,
             cutoff: None,
             place: Some((0, usize::MAX)),
+            left: amount,
         };
         let mut evicted = 0;
         loop {
@@ -143,6 +145,9 @@ struct Search {
     cutoff: Option<Cutoff>,
     /// The home that is searched, and below which slot.
     place: Option<(usize, usize)>,
+    /// How much is still to go, as far as files go as a whole: then it may be less than what is
+    /// old enough.
+    left: u64,
 }
 
 impl Search {
@@ -172,15 +177,40 @@ impl Search {
                 None => Some((number + 1, usize::MAX)),
             };
             if !found.is_empty() {
-                let mut gone = Gone::new(&home);
-                // As they were written, so that what becomes of them meets whole runs.
-                for (key, location) in found.iter().rev() {
-                    gone.add(*key, std::slice::from_ref(location));
+                let gone = self.gone(&home, &found);
+                if self.left == 0 {
+                    self.place = None;
                 }
                 return Some((home, gone));
             }
         }
         None
+    }
+
+    /// Those that were found, and with each one all that share its file: nothing is free before.
+    fn gone(&mut self, home: &Home, found: &[(i64, Location)]) -> Gone {
+        let mut gone = Gone::new(home);
+        let mut files = HashSet::new();
+        // As they were written, so that what becomes of them meets whole runs.
+        for (key, location) in found.iter().rev() {
+            let known = self.storages.get(location.storage());
+            let keys_per_file = known.map_or(1, |known| known.data.keys_per_file());
+            if keys_per_file <= 1 || self.what == What::Keys {
+                gone.add(*key, std::slice::from_ref(location));
+                continue;
+            }
+            let Neighbours { file, keys, held } = home.files.neighbours(location, keys_per_file);
+            if self.left == 0 || !files.insert(file) {
+                continue;
+            }
+            for key in &keys {
+                gone.add(*key, std::slice::from_ref(location));
+            }
+            // What the others had may have been written with other specs: near enough.
+            let bytes = home.specs.bytes(location.specs()) * keys.len() as u64;
+            self.left = self.left.saturating_sub(bytes + held);
+        }
+        gone
     }
 
     /// Up to which age blocks go so that `amount` is gone.
