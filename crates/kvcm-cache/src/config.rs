@@ -17,8 +17,8 @@ pub struct Config {
     pub sessions_max: usize,
     /// How long requests are remembered, for repeats.
     pub requests_kept: Duration,
-    /// Requests that are remembered at most; the oldest are forgotten first.
-    pub requests_max: usize,
+    /// Bytes of memory for that at most, about 60 for each request; the oldest are forgotten first.
+    pub requests_bytes_max: usize,
     /// A log with fewer bytes is not replaced by a snapshot.
     pub log_bytes_min: u64,
     /// How long a call waits for the journal.
@@ -43,7 +43,7 @@ impl Default for Config {
             empty_session_life: Duration::from_secs(10),
             sessions_max: 1_000_000,
             requests_kept: Duration::from_secs(600),
-            requests_max: 1 << 20,
+            requests_bytes_max: 256 << 20,
             log_bytes_min: 16 << 20,
             journal_timeout: Duration::from_secs(5),
             storage_timeout: Duration::from_secs(2),

@@ -28,6 +28,7 @@ mod naming;
 mod ops;
 mod placement;
 mod reclaim;
+mod records;
 mod recovery;
 mod remove;
 mod request;
@@ -46,7 +47,7 @@ mod tokens;
 mod usage;
 mod view;
 
-pub use answered::{RequestOutcome, StartedBefore};
+pub use answered::{RequestOutcome, RequestRecords, StartedBefore};
 pub use census::{GroupBytes, InstanceBlocks};
 pub use compaction::Snapshots;
 pub use config::Config;

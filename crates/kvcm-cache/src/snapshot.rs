@@ -87,7 +87,7 @@ struct Chunks {
 enum Part {
     /// Storages and instances, by which others are named.
     Definitions,
-    /// Requests that were answered, by their places.
+    /// Requests that were answered, by the numbers of their chunks.
     Requests(Range<u64>),
     /// The open sessions, and where the outcomes are of those that have ended.
     Sessions,
@@ -103,7 +103,7 @@ impl Chunks {
     fn new(shared: Arc<Shared>, bytes: Arc<AtomicU64>) -> Self {
         // In this order, after the place in the journal. A session that ends in between leaves its
         // mark in the locations or has its end after the place.
-        let requests = Part::Requests(shared.answered.all_places());
+        let requests = Part::Requests(shared.answered.chunks());
         let parts = [Part::Definitions, requests, Part::Sessions, Part::Instances];
         Self {
             shared,
@@ -125,9 +125,9 @@ impl Chunks {
                     self.put(&Op::DefineInstance(DefineInstance::of(&home)));
                 }
             }
-            Part::Requests(places) => {
-                let now = self.step(places, Part::Requests);
-                for request in shared.answered.places(now) {
+            Part::Requests(chunks) => {
+                let now = self.step(chunks, 1, Part::Requests);
+                for request in now.flat_map(|number| shared.answered.chunk(number)) {
                     self.put(&Op::Request(request));
                 }
             }
@@ -146,7 +146,7 @@ impl Chunks {
                 self.parts.push_front(Part::Outcomes(outcomes));
             }
             Part::Outcomes(places) => {
-                let now = self.step(places, Part::Outcomes);
+                let now = self.step(places, STEP as u64, Part::Outcomes);
                 for (session, success) in shared.sessions.ended(now) {
                     self.put(&Op::FinishedSession(FinishedSession { session, success }));
                 }
@@ -173,8 +173,8 @@ impl Chunks {
     }
 
     /// The first of the places; the others are the next part.
-    fn step(&mut self, places: Range<u64>, part: fn(Range<u64>) -> Part) -> Range<u64> {
-        let end = places.end.min(places.start + STEP as u64);
+    fn step(&mut self, places: Range<u64>, count: u64, part: fn(Range<u64>) -> Part) -> Range<u64> {
+        let end = places.end.min(places.start + count);
         if end < places.end {
             self.parts.push_front(part(end..places.end));
         }

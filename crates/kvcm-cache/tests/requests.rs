@@ -155,35 +155,56 @@ async fn a_request_that_is_not_stored_is_new_again() {
 }
 
 #[tokio::test]
-async fn requests_are_forgotten_after_ten_minutes_or_when_there_are_too_many() {
+async fn requests_are_forgotten_after_ten_minutes_and_hardly_later() {
     let clock = ManualClock::default();
-    let config = Config {
-        requests_max: 3,
-        ..Config::default()
-    };
-    let mut f = Fixture::empty(Arc::new(clock.clone()), config).await;
+    let mut f = Fixture::empty(Arc::new(clock.clone()), Config::default()).await;
     f.simple().await;
-    for id in 0..4 {
+    let note = async |f: &Fixture, id| {
         let keys = [id as i64];
         let request = StartRequest {
             request: key(id),
             ..start(&keys)
         };
         f.cache.start_write(&request).await.unwrap();
-    }
-    assert_eq!(f.cache.answered(0), None);
+    };
+    note(&f, 1).await;
     clock.advance(Duration::from_secs(599));
+    note(&f, 2).await;
     outcome(&f, 1);
     // The next leader remembers them for as long again.
     f.fail_over().await;
     clock.advance(Duration::from_secs(599));
+    note(&f, 3).await;
     outcome(&f, 1);
-    clock.advance(Duration::from_secs(1));
-    let request = StartRequest {
-        request: key(9),
-        ..start(&[9])
-    };
-    f.cache.start_write(&request).await.unwrap();
+    clock.advance(Duration::from_secs(600));
+    note(&f, 9).await;
     assert_eq!(f.cache.answered(1), None);
     outcome(&f, 9);
+    assert_eq!(f.cache.request_records().forgotten_early, 0);
+}
+
+#[tokio::test]
+async fn too_many_requests_cost_the_oldest_which_is_counted() {
+    let config = Config {
+        requests_bytes_max: 1 << 18,
+        ..Config::default()
+    };
+    let f = Fixture::empty(Arc::new(ManualClock::default()), config).await;
+    f.simple().await;
+    let mut noted = 0;
+    while f.cache.request_records().forgotten_early == 0 {
+        noted += 1;
+        let keys = [noted as i64];
+        let request = RemoveRequest {
+            instance_id: "i1",
+            blocks: Blocks::keys(&keys),
+            request: key(noted),
+        };
+        f.cache.remove(&request).await.unwrap();
+        assert!(noted < 100_000, "nothing is forgotten");
+    }
+    let early = u128::from(f.cache.request_records().forgotten_early);
+    assert_eq!(f.cache.answered(early), None);
+    assert!(f.cache.answered(early + 1).is_some());
+    assert!(f.cache.request_records().bytes < 1 << 19);
 }

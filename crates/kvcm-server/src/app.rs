@@ -107,6 +107,7 @@ impl App {
                 log_bytes_min: config.snapshot_log_bytes,
                 deletion_workers: config.cache.deletion_workers,
                 reclaim_interval: config.cache.reclaim_interval,
+                requests_bytes_max: config.cache.request_records_bytes,
                 ..kvcm_cache::Config::default()
             },
             clock: clock.clone(),

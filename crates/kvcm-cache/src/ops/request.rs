@@ -25,6 +25,28 @@ const FIRST: u8 = 1;
 const EACH: u8 = 2;
 
 impl Request {
+    /// Appends it to others.
+    pub(crate) fn append_to(&self, out: &mut Vec<u8>) {
+        self.encode(&mut Put(out));
+    }
+
+    /// The first one of those that were appended, and the bytes of the others; none at the end.
+    pub(crate) fn take_from(bytes: &[u8]) -> Option<(Self, &[u8])> {
+        let mut take = Take(bytes);
+        let request = Self::decode(&mut take).ok()?;
+        Some((request, take.0))
+    }
+
+    /// The id of the first one; without any, 0.
+    pub(crate) fn id_of(bytes: &[u8]) -> u128 {
+        Self::take_id(&mut Take(bytes)).unwrap_or_default()
+    }
+
+    fn take_id(take: &mut Take<'_>) -> Decoded<u128> {
+        let (high, low) = (take.u64()?, take.u64()?);
+        Ok(u128::from(high) << 64 | u128::from(low))
+    }
+
     pub(super) fn encode(&self, put: &mut Put<'_>) {
         put.u64((self.key.id >> 64) as u64);
         put.u64(self.key.id as u64);
@@ -47,9 +69,8 @@ impl Request {
     }
 
     pub(super) fn decode(take: &mut Take<'_>) -> Decoded<Self> {
-        let (high, low) = (take.u64()?, take.u64()?);
         let key = RequestKey {
-            id: u128::from(high) << 64 | u128::from(low),
+            id: Self::take_id(take)?,
             body: take.u64()?,
         };
         let outcome = match take.u8()? {

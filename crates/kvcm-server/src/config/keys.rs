@@ -404,6 +404,16 @@ pub static KEYS: &[Key] = &[
         |config, value| config.cache.deletion_workers = count(value.max(1)),
     ),
     Key::number(
+        "kvcm.service.max_request_records_mb",
+        "256",
+        [1, 1 << 20],
+        "most memory for what became of calls with a request id, in megabytes, for each store of an \
+         index. They are kept for ten minutes, about 60 bytes each: 256 is enough for 7,000 changes \
+         in a second. With more of them the oldest go before their time, which is counted and \
+         warned about",
+        |config, value| config.cache.request_records_bytes = count(value << 20),
+    ),
+    Key::number(
         "kvcm.cache_reclaimer.idle_interval_ms",
         "100",
         [10, HOUR_MS],

@@ -59,13 +59,15 @@ pub struct ElectorSettings {
     pub priority: u8,
 }
 
-/// How a leader makes room.
+/// How a leader makes room, and what it remembers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CacheSettings {
     /// Batches of blocks whose bytes are deleted at one time.
     pub deletion_workers: usize,
     /// How often it looks whether blocks have to be evicted.
     pub reclaim_interval: Duration,
+    /// Bytes that the records of request ids take at most, for each store of an index.
+    pub request_records_bytes: usize,
 }
 
 /// Where and how the node serves.
@@ -220,6 +222,7 @@ impl Config {
             cache: CacheSettings {
                 deletion_workers: 0,
                 reclaim_interval: Duration::ZERO,
+                request_records_bytes: 0,
             },
             service: ServiceSettings {
                 bind_address: IpAddr::V4(Ipv4Addr::UNSPECIFIED),

@@ -35,6 +35,14 @@ impl Source for Cache {
         sink.gauge("cache_deletions_pending", help, pending as f64);
         let done = caches.iter().map(|cache| cache.activity());
         activity(&done.fold(Activity::default(), Add::add), sink);
+        let records: Vec<_> = caches.iter().map(|cache| cache.request_records()).collect();
+        let bytes: usize = records.iter().map(|records| records.bytes).sum();
+        let help = "Memory of the records of calls with a request id";
+        sink.gauge("cache_request_records_bytes", help, bytes as f64);
+        let early = records.iter().map(|records| records.forgotten_early).sum();
+        let help =
+            "Records of calls with a request id that were forgotten before their ten minutes";
+        sink.counter("cache_request_records_forgotten", help, early);
     }
 }
 
