@@ -44,9 +44,11 @@ pub async fn run(options: &Options) -> anyhow::Result<String> {
             report.add(line.context(lines::WRITE)?);
         }
         for expand in options.expand.iter().copied() {
-            if options.wants(lines::TRACE) {
-                let line = lines::trace(over, expand, &server, &redis, options).await;
-                report.add(line.context(lines::TRACE)?);
+            for kept in trace::KEPT {
+                if options.wants(lines::TRACE) {
+                    let line = lines::trace(over, expand, kept, &server, &redis, options).await;
+                    report.add(line.context(lines::TRACE)?);
+                }
             }
         }
     }

@@ -21,17 +21,22 @@ fn every_line_is_measured_over_both_transports_beside_both_peers() {
             "half of 1000 keys",
             "miss, 1000 keys",
             "write, start and finish of 128",
-            "trace, 2 keys for 512 tokens",
+            "trace, 2 keys for 512 tokens, 100 % kept",
+            "trace, 2 keys for 512 tokens, 10 % kept",
         ] {
             let is_it = |line: &&str| {
                 line.starts_with(call) && line.split_whitespace().any(|word| word == over)
             };
             let line = text.lines().find(is_it);
             let line = line.unwrap_or_else(|| panic!("{call} over {over}: {text}"));
-            // Only the trace has no bare server.
+            // The trace has no bare server, and Redis evicts nothing.
             let dashes = line.split_whitespace().filter(|word| *word == "-").count();
-            let allowed = if call.starts_with("trace") { 3 } else { 0 };
-            assert_eq!(dashes, allowed, "{line}");
+            let allowed = match call {
+                call if call.ends_with(" 10 % kept") => 6..=6,
+                call if call.starts_with("trace") => 3..=3,
+                _ => 0..=0,
+            };
+            assert!(allowed.contains(&dashes), "{line}");
         }
     }
     assert!(text.contains("goal 0.9"), "{text}");

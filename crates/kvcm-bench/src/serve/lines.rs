@@ -192,17 +192,18 @@ pub(super) async fn write(
     Ok(line(WRITE.to_owned(), over, options, all))
 }
 
-/// Replays the trace on both by one client.
+/// Replays the trace by one client, on both when all blocks are kept.
 pub(super) async fn trace(
     over: Over,
     expand: u64,
+    kept: u64,
     server: &Server,
     redis: &RedisServer,
     options: &Options,
 ) -> anyhow::Result<Line> {
-    let (ours, redis) = trace::replay(over, expand, server, redis, options).await?;
+    let (ours, redis) = trace::replay(over, expand, kept, server, redis, options).await?;
     Ok(Line {
-        name: format!("trace, {expand} keys for 512 tokens"),
+        name: format!("trace, {expand} keys for 512 tokens, {kept} % kept"),
         over,
         clients: 1,
         ours,

@@ -10,6 +10,9 @@ use serde_json::{Value, json};
 use crate::serve::Over;
 
 const GROUP: &str = "default";
+const STORAGE: &str = "bench_files";
+/// Bytes of a block.
+const BLOCK: u64 = 1024;
 /// How long it may take to lead.
 const LIMIT: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(10);
@@ -52,13 +55,52 @@ impl Server {
         }
     }
 
-    /// Registers an instance of one spec.
+    /// Registers an instance of one spec, in the group that has room for everything.
     pub(super) async fn register(&self, instance_id: &str) -> anyhow::Result<()> {
+        self.register_in(GROUP, instance_id).await
+    }
+
+    /// Adds a group that keeps so many blocks, and has room for as many that wait for eviction.
+    pub(super) async fn add_group(&self, name: &str, blocks: u64) -> anyhow::Result<()> {
         let body = json!({
-            "instance_group": GROUP,
+            "instance_group": {
+                "name": name,
+                "storage_candidates": [STORAGE],
+                "global_quota_group_name": "bench_quota",
+                "max_instance_count": 1000,
+                "version": 1,
+                "quota": { "capacity": 2 * blocks * BLOCK },
+                "cache_config": {
+                    "data_storage_strategy": "CPS_PREFER_3FS",
+                    "reclaim_strategy": {
+                        "storage_unique_name": STORAGE,
+                        "reclaim_policy": "POLICY_LRU",
+                        "trigger_strategy": { "used_percentage": 0.5 },
+                    },
+                    "meta_indexer_config": {
+                        "max_key_count": 500_000_000,
+                        "meta_storage_backend_config": { "storage_type": "local" },
+                        "meta_cache_policy_config": { "type": "lru" },
+                    },
+                },
+            },
+        });
+        let path = "/api/createInstanceGroup";
+        let body = body.to_string();
+        let admin = self.0.ports().admin_http();
+        let answer = http_post(admin, path, body.as_bytes()).await?.json()?;
+        let is_ok = answer["header"]["status"]["code"] == "OK";
+        ensure!(is_ok, "{path}: {answer}");
+        Ok(())
+    }
+
+    /// Registers an instance of one spec in this group.
+    pub(super) async fn register_in(&self, group: &str, instance_id: &str) -> anyhow::Result<()> {
+        let body = json!({
+            "instance_group": group,
             "instance_id": instance_id,
             "block_size": 16,
-            "location_spec_infos": [{ "name": "tp0", "size": 1024 }],
+            "location_spec_infos": [{ "name": "tp0", "size": BLOCK }],
             "model_deployment": {
                 "model_name": "model", "dtype": "fp8", "tp_size": 1, "dp_size": 1, "pp_size": 1,
             },
@@ -106,12 +148,12 @@ fn startup_config(blocks: &Path) -> Value {
     json!({
         "storage_config": {
             "type": "file",
-            "global_unique_name": "bench_files",
+            "global_unique_name": STORAGE,
             "storage_spec": { "root_path": blocks, "key_count_per_file": 1 },
         },
         "instance_group": {
             "name": GROUP,
-            "storage_candidates": ["bench_files"],
+            "storage_candidates": [STORAGE],
             "global_quota_group_name": "bench_quota",
             "max_instance_count": 1000,
             "quota": {
