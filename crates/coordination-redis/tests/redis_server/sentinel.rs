@@ -138,7 +138,8 @@ async fn a_failover_is_followed_and_its_new_reign_is_above_the_old_one() {
     // The former primary comes back as a replica, which is never used.
     all.primary.restart().unwrap();
     let end = within(90_000);
-    let role = async || all.primary.command(&["ROLE"]).unwrap();
+    // Sentinel closes the connections of a server that it gives another role.
+    let role = async || all.primary.command(&["ROLE"]).unwrap_or_default();
     while !role().await.starts_with("slave") {
         assert!(BootClock.now() < end, "it stays a primary");
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -158,12 +159,13 @@ async fn a_demoted_primary_is_left_within_the_call() {
         .command(&["SENTINEL", "FAILOVER", "m"])
         .unwrap();
     until_failed_over(async || {
-        let role = all.replica.command(&["ROLE"]).unwrap();
+        // Sentinel closes the connections of a server that it gives another role.
+        let role = all.replica.command(&["ROLE"]).ok()?;
         role.starts_with("master").then_some(())
     })
     .await;
     until_failed_over(async || {
-        let role = all.primary.command(&["ROLE"]).unwrap();
+        let role = all.primary.command(&["ROLE"]).ok()?;
         role.starts_with("slave").then_some(())
     })
     .await;
